@@ -1,10 +1,12 @@
-# Each target first makes .venv in this directory, or refreshes it where pyproject.toml or constraints.txt changed.
+# Each target first makes .venv in this directory, or refreshes it where pyproject.toml or constraints.txt changed; `demo`
+# installs the package alone, every other target what the tests need as well.
 
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	if command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))'; \
 	then echo $$p; break; fi; done)
 BIN := .venv/bin
 STAMP := .venv/.stamp
+CORE := .venv/.core
 PROSE := $(wildcard docs README.md)
 EXAMPLES := $(wildcard examples)
 WORKERS ?= 2
@@ -36,13 +38,20 @@ help:
 	@echo "make release    set up, then build wheel and sdist into dist, and check them in a fresh environment"
 	@echo "make clean      remove .venv and what tools leave behind"
 
+# The demo needs the package alone, which installs in half a minute; the tests need all that is tested against, too.
+$(CORE): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Sordino needs Python 3.11 or newer on the path" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -qq -c constraints.txt -e .
+	@touch $(CORE)
+
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Sordino needs Python 3.11 or newer on the path" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -qq -c constraints.txt -e ".[test]"
-	@touch $(STAMP)
+	@touch $(CORE) $(STAMP)
 
-demo: $(STAMP)
+demo: $(CORE)
 	$(BIN)/sordino demo
 
 lint: $(STAMP)

@@ -92,7 +92,45 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = export_lazily(__name__)
+# What users of other libraries type, and what it is here.
+_MEANT = {
+    **dict.fromkeys(("avg", "average"), "write sd.mean(column)"),
+    **dict.fromkeys(("nunique", "n_unique", "countDistinct"), "write sd.count_distinct(column)"),
+    **dict.fromkeys(("mode", "value_counts"), "write table.value_counts(column), or sd.most_common(column)"),
+    **dict.fromkeys(("percentile", "percentiles"), "write sd.quantile(column, level)"),
+    **dict.fromkeys(
+        ("Session", "Context", "PrivateTable", "Table", "Dataset", "DataFrame", "PrivateReader", "PrivateSession"),
+        "use sd.protect(source, ...) for a table, or sd.connect(project)",
+    ),
+    **dict.fromkeys(
+        (
+            "read_csv",
+            "read_parquet",
+            "read_table",
+            "scan_csv",
+            "scan_parquet",
+            "from_pandas",
+            "from_polars",
+            "from_arrow",
+            "from_dict",
+        ),
+        "use sd.protect(source, ...), which takes the file or the frame itself",
+    ),
+    **dict.fromkeys(
+        ("read_sql", "from_sql", "execute"),
+        'use sd.sql("SELECT ...") for a question, sd.connect(project) for a database',
+    ),
+    **dict.fromkeys(
+        ("laplace", "Laplace", "gaussian", "Gaussian", "make_laplace", "make_gaussian", "geometric", "exponential"),
+        "use table.ask(question, epsilon=...), which chooses the noise; the mechanisms are in sordino.core.mechanisms",
+    ),
+    **dict.fromkeys(
+        ("Budget", "PrivacyBudget", "BudgetAccountant", "privacy_loss", "EpsilonDelta"),
+        "use sd.PureDP(epsilon), sd.ApproxDP(epsilon, delta) or sd.ZCDP(rho)",
+    ),
+}
+
+__getattr__, __dir__, __all__ = export_lazily(__name__, meant=_MEANT)
 register_features(
     {
         # Aggregates, as methods of the expressions below them.
@@ -103,7 +141,9 @@ register_features(
         **dict.fromkeys(("all", "any", "first", "last", "max", "min"), "sordino.ask.queries.unit_aggregates"),
         "attack_page": "sordino.reporting.attack_page",
         "board_page": "sordino.reporting.board",
+        "encode_workbook_of": "sordino.reporting.workbook",
         "item_names": "sordino.ask.engines.column_names",
+        "plot": "sordino.reporting.charts",
         "query_release": "sordino.ask.curator.released_query",
         "run_replicates": "sordino.ask.engines.replicates",
     }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import shutil
+import sqlite3
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+import xlsxwriter
 
 from cli.option_walk import all_commands, flags_of, watch_reads
 from cli.support import Ran, Run, enter_copy
@@ -149,22 +153,40 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("raw.csv", "--no-header", "--columns", "2", "--output", "new.toml"),
         ("census.parquet", "--output", "new.toml"),
         ("tables.duckdb", "--relation", "t", "--output", "new.toml"),
+        ("census.parquet", "--codebook", "book.csv", "--output", "new.toml"),
+        ("census.parquet", "--adult", "--output", "new.toml"),
     ],
-    "check": [("--schema",), ("--against-data", "--format", "json", "--project", ".", "--quiet"), ("sordino.toml",)],
+    "check": [
+        ("--schema",),
+        ("--against-data", "--format", "json", "--project", ".", "--quiet"),
+        ("sordino.toml", "--against-data", "--output", "fit.html"),
+        ("sordino.toml",),
+    ],
     "import": [
         (
-            *("raw.csv", "raw.parquet", "--header", "--delimiter", ";", "--quote", '"', "--encoding", "utf-8"),
-            *("--null", "NA", "--force", "--quiet"),
-        )
+            *("raw.csv", "raw.parquet", "--header", "--header-rows", "1", "--delimiter", ";", "--quote", '"'),
+            *("--encoding", "utf-8", "--null", "NA", "--skip-first", "0", "--skip-last", "0", "--force", "--quiet"),
+        ),
+        (
+            *("raw.csv", "raw.parquet", "--no-header", "--delimiter", ";", "--names", "a,b", "--decimal", "a=,"),
+            *("--thousands", "a=.", "--date", "b=%d.%m.%Y", "--true", "b=J", "--false", "b=N", "--type", "a=text"),
+            *("--type", "b=text", "--strict", "--force"),
+        ),
+        ("labels.txt", "raw.parquet", "--no-header", "--widths", "1", "--force"),
+        ("book.xlsx", "raw.parquet", "--sheet", "people", "--force"),
+        ("tables.db", "raw.parquet", "--relation", "t", "--force"),
+        ("files.zip", "raw.parquet", "--header", "--member", "a.csv", "--force"),
+        ("wor*.csv", "raw.parquet", "--header", "--file-column", "file", "--force"),
     ],
     "dummy": [("--table", "people", "--rows", "5", "--seed", "1", "--output", "d.csv", "--project", ".", "--quiet")],
     "plan": [
         (*_Q, *_EVERY_ASK, "--share", "relative", "--scale", "n=10"),
         (*_Q, *_EVERY_ASK, "--format", "json"),
+        (*_Q, "--error", "20", "--confidence", "0.9"),
         *_OF_HOMES,
     ],
     "ask": [
-        (*_Q, *_EVERY_ASK, "--request-id", "r1", "--format", "json", "--output", "a.json"),
+        (*_Q, *_EVERY_ASK, "--request-id", "r1", "--format", "json", "--output", "a.json", "--plot", "a.svg"),
         (*_Q, *_ASK, "--share", "relative", "--scale", "n=10", "--dry-run"),
         *_OF_HOMES,
     ],
@@ -374,7 +396,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("m.model", "-o", "r.html", "--against", "census.parquet", "--non-private", "--rows", "99", "--quiet"),
         ("m.model", "-o", "r.html", "--rho", "0.1", "--delta", "1e-9", "--rule", "never age < 18", "--format", "json"),
     ],
-    "synth show": [("m.model", "--confidence", "0.9", "--format", "json")],
+    "synth show": [("m.model", "--confidence", "0.9", "--format", "json", "--plot", "m.svg")],
 }
 
 # A value for an option that is put beside a way which leaves it out.
@@ -419,12 +441,20 @@ def stocked(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "numbers.csv": "x\n1\n2\n9\n",
             "words.csv": "c\na\nb\na\n",
             "labels.txt": "a\nb\n",
+            "book.csv": "name,min,max\nage,0,125\n",
             "pairs.csv": "region,sex\nNorth,Male\n",
         }
         for name, content in files.items():
             (place / name).write_text(content)
         with duckdb.connect(place / "tables.duckdb") as db:
             db.execute("CREATE TABLE t (a INTEGER)")
+        with contextlib.closing(sqlite3.connect(place / "tables.db")) as lite:
+            lite.execute("CREATE TABLE t (a)")
+        with xlsxwriter.Workbook(place / "book.xlsx") as book:
+            book.add_worksheet("people").write_row(0, 0, ["a", "b"])
+        with zipfile.ZipFile(place / "files.zip", "w") as archive:
+            archive.writestr("a.csv", "a\n1\n")
+            archive.writestr("b.csv", "a\n1\n")
         for words in (
             ("ask", *_Q, "--epsilon", "0.01"),
             ("synth", "fit", "--epsilon", "0.1", "--columns", "age,sex", "-o", "m.model"),

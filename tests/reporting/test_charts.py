@@ -10,10 +10,12 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import sordino as sd
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.point_estimate import PointEstimate
@@ -306,3 +308,28 @@ def test_posteriors_of_many_worlds_fill_their_axis() -> None:
     spec = plot(found).spec()
     domains = [float(end) for _, end in re.findall(r"'domain': \[(0), ([\d.]+)\]", str(spec))]
     assert any(longest < end <= 1.2 * longest for end in domains)
+
+
+@pytest.mark.parametrize(
+    ("grouped", "upright"),
+    [
+        (lambda t: t.group_by(sd.col("age").bin(width=10)), True),
+        (lambda t: t.group_by("job"), False),
+        (lambda t: t.group_by(sd.col("age").bin(width=2)), False),
+    ],
+    ids=["bins", "names", "too many bins"],
+)
+def test_a_histogram_stands_upright(grouped: Any, upright: bool) -> None:
+    table = sd.protect(
+        pa.table({"age": [20, 30, 40], "job": ["a", "b", "c"]}),
+        domain=sd.Domain({"age": sd.Integer(0, 99), "job": sd.Category(["a", "b", "c"])}),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.PureDP(10),
+        ledger=None,
+    )
+    spec = sd.plot(table.ask(grouped(table).agg(sd.count()), epsilon=1)).chart.to_dict()
+    layers = spec["layer"] if "layer" in spec else spec["vconcat"][0]["layer"]
+    while "layer" in layers[0]:
+        layers = layers[0]["layer"]
+    assert (layers[0]["encoding"]["y"]["field"] == "value") is upright

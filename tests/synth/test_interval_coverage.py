@@ -193,8 +193,9 @@ def test_means_and_sums_err_by_their_own_values() -> None:
             Source(domain, keys, sd.Rng.seeded(seed), cache=cache), epsilon=1, rng=sd.Rng.seeded(seed)
         )
         answer = model.answer(Selection().agg(sd.mean("c3"), sd.sum("c5")))
-        low, high = answer.interval(0.95)["mean_c3"]
-        least, most = answer.interval(0.95)["sum_c5"]
+        (ends,) = answer.interval(0.95).to_pylist()
+        low, high = ends["mean_c3_lower"], ends["mean_c3_upper"]
+        least, most = ends["sum_c5_lower"], ends["sum_c5_upper"]
         covered += [low <= keys["c3"].mean() <= high, least <= keys["c5"].sum() <= most]
         assert high - low < 1.0
         assert most - least < 0.05 * keys["c5"].sum()

@@ -20,7 +20,7 @@ from sordino.cli.ask.past_releases import explain, releases, report, show
 from sordino.cli.ask.plan_question import plan
 from sordino.cli.ask.search_bounds import bounds, caps
 from sordino.cli.declare.check_project import check
-from sordino.cli.declare.import_csv import import_csv
+from sordino.cli.declare.import_table import import_table
 from sordino.cli.declare.init import init
 from sordino.cli.declare.make_dummy import dummy
 from sordino.cli.epsilon.assess_worlds import worlds
@@ -91,7 +91,7 @@ _PANELS: dict[str, Commands] = {
     "Declare": (
         ("init", init, "sordino init people.parquet"),
         ("check", check, "sordino check --project survey/sordino.toml"),
-        ("import", import_csv, "sordino import --header raw.csv people.parquet"),
+        ("import", import_table, "sordino import --header raw.csv people.parquet"),
         ("dummy", dummy, "sordino dummy --rows 500 -o practice.parquet"),
     ),
     "Ask": (

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from sordino.core.cell_grammar import is_unicode
 from sordino.core.declared_times import check_offsets, declared_day, declared_moment, declared_step
-from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
+from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, hint_quotes, nearest
 from sordino.core.loss import Number, format_number, to_fraction
 from sordino.core.notebook_tables import COLUMN_HEAD, align_cells, column_cells, html_table
 from sordino.core.time_zones import local_time, parse_moment, seconds_since, time_zone
@@ -394,7 +394,7 @@ class Domain:
         if name in self.lists:
             raise QuestionRefused(refused_list(name))
         if name not in self.columns:
-            hint = nearest(name, self.columns)
+            hint = nearest(name, self.columns) + hint_quotes(name, self.columns)
             raise UnknownName(f"column {name!r} is not declared, so it cannot be asked about; {hint}")
         return self.columns[name]
 

@@ -217,6 +217,16 @@ def instead_of(confidence: object) -> str:
     return "such as 0.95"
 
 
+def hint_quotes(name: str, columns: Iterable[str]) -> str:
+    """Return how a column is written of which SQL reads the beginning alone, such as education-num; nothing for others.
+
+    >>> hint_quotes("education", ["age", "education-num"])
+    '; "education-num" is written in double quotes'
+    """
+    longer = next((c for c in columns if re.match(re.escape(name) + r"\W", c, re.IGNORECASE)), None)
+    return "" if longer is None else f'; "{longer}" is written in double quotes'
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint naming the known name closest to `name`, or all of them when few.
 

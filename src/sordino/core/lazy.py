@@ -32,12 +32,16 @@ _EXPORT = re.compile(r"^    from (\S+) import \(?\s*(\w+) as \2,?\s*\)?$", re.MU
 
 
 def export_lazily(
-    package: str, *, removed: Mapping[str, str] = MappingProxyType({})
+    package: str,
+    *,
+    removed: Mapping[str, str] = MappingProxyType({}),
+    meant: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return the `__getattr__`, `__dir__` and `__all__` of a package that offers what it imports `if TYPE_CHECKING:`.
 
     Those imports are what type checkers read, and are never run: they are read here as text, so each name stands once, and
-    the source file must be there. `removed` maps a name that was offered once to what to use instead. Raises AttributeError,
+    the source file must be there. `removed` maps a name that was offered once to what to use instead,
+    `meant` one that others have. Raises AttributeError,
     as a plain module does, for any other name, with those words for a removed one.
     """
     spec: Any = sys.modules[package].__spec__
@@ -57,6 +61,7 @@ def export_lazily(
         else:
             near = [] if name.startswith("_") else difflib.get_close_matches(name, known, n=1)
             hint = f": did you mean {near[0]}?" if near else ""
+            hint = f": {meant[name]}" if name in meant else hint
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         setattr(sys.modules[package], name, found)
         return found

@@ -7,6 +7,7 @@ free. It is plain data: `to_dict` and `from_dict` are inverse, and the ledger ke
 from __future__ import annotations
 
 import datetime
+import difflib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,23 @@ SCHEMA_VERSION = 1
 _AS_WRITTEN = ("question", "neighbors", "privacy_unit", "declaration", "charge", "time", "private", "request")
 _PRACTICE = "DUMMY DATA: a made-up table of the declared shape answered; nothing was charged, and no data was read."
 _SHOWN = 40  # rows of a release that print shows
+
+# What others call what a release has by another name.
+_MEANT = {
+    **dict.fromkeys(("df", "frame", "dataframe", "loc", "iloc"), "to_pandas()"),
+    **dict.fromkeys(("data", "result", "results", "answer"), "value, or table"),
+    **dict.fromkeys(("head", "tail", "shape"), "table, an Arrow table, or rows, a list of dicts"),
+    **dict.fromkeys(
+        ("sort", "sort_values", "order_by", "filter", "where", "groupby", "group_by"), 'query("SELECT ... FROM answer")'
+    ),
+    **dict.fromkeys(("confidence_interval", "ci", "bounds"), "interval(0.95)"),
+    **dict.fromkeys(("std", "stderr", "accuracy", "margin"), "error(0.95)"),
+    **dict.fromkeys(("epsilon", "price", "loss"), "cost"),
+    **dict.fromkeys(("to_list", "to_dicts", "tolist", "collect"), "rows"),
+    **dict.fromkeys(("write_csv", "save"), 'to_csv("answer.csv")'),
+    **dict.fromkeys(("write_excel", "to_xlsx"), 'to_excel("answer.xlsx")'),
+    **dict.fromkeys(("show", "hist", "chart"), "plot()"),
+}
 
 Label = str | int | float | bool | datetime.date | None
 
@@ -163,7 +181,7 @@ class Release:
         """The values as an Arrow table: a column a key or output."""
         return self.to_arrow()
 
-    def error(self, confidence: float) -> Any:
+    def error(self, confidence: float = 0.95) -> Any:
         """Return the error that is not exceeded with probability `confidence`, for each value by itself.
 
         A number for a single value, a dict by name for several, an Arrow table for a group-by; in the value's units.
@@ -171,16 +189,65 @@ class Release:
         """
         return self._shape([o.estimate.errors(_probability(confidence)) for o in self.outputs])
 
-    def interval(self, confidence: float) -> Any:
-        """Return the confidence interval of each value by itself: (lower, upper).
+    def interval(self, confidence: float = 0.95) -> Any:
+        """Return the confidence interval of each value by itself.
 
-        A pair for a single value, a dict of pairs for several; for a group-by an Arrow table with the columns
-        NAME_lower and NAME_upper. Raises DeclarationError unless 0 < confidence < 1.
+        A pair (lower, upper) for a single value; for several, in one row or by groups, an Arrow table with the keys and
+        the columns NAME_lower and NAME_upper. Raises DeclarationError unless 0 < confidence < 1.
         """
         pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs]
-        if not self.keys:
-            return self._shape(pairs)
+        if not self.keys and len(pairs) == 1:
+            return pairs[0][0]
         return self._ends(pairs, values=False)
+
+    # ---- a single value as the number that it is
+
+    # A release is no sequence of rows: those are `rows`.
+    __iter__ = None
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the value of a column, a list of them for a group-by; raises KeyError for a column that there is not."""
+        if name not in self.columns:
+            names = ", ".join(map(repr, self.columns))
+            raise KeyError(f"{name!r} is no column of the answer: use one of {names}; rows are in .rows")
+        cells = [row[name] for row in self.rows]
+        return cells if self.keys else cells[0]
+
+    def __float__(self) -> float:
+        """Return a single number; raises TypeError for several values, and for one that is no number."""
+        return float(self._number())
+
+    def __int__(self) -> int:
+        """Return a single number cut to a whole one; raises TypeError as `float` does."""
+        return int(self._number())
+
+    def __round__(self, digits: int | None = None) -> int | float:
+        """Return a single number rounded; raises TypeError as `float` does."""
+        return round(self._number(), digits)
+
+    def __format__(self, spec: str) -> str:
+        """Format a single number by `spec`, such as ".1f"; without one, return the text of the release."""
+        return format(self._number(), spec) if spec else str(self)
+
+    def _number(self) -> int | float:
+        value = self.value if not self.keys and len(self.outputs) == 1 else None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError("this release is not one number: take one of its columns, release[name], or release.value")
+        return value
+
+    def __getattr__(self, word: str) -> Any:
+        """Raise AttributeError with the word that was meant."""
+        # An AttributeError of a property ends here too: it is raised again with its own words.
+        own = getattr(type(self), word, None)
+        if isinstance(own, property) and own.fget is not None:
+            return own.fget(self)
+        meant = _MEANT.get(word)
+        if meant is None and not word.startswith("_"):
+            near = difflib.get_close_matches(word, [name for name in dir(type(self)) if not name.startswith("_")], n=1)
+            meant = near[0] if near else None
+        raise AttributeError(
+            f"'Release' object has no attribute {word!r}" + (f": did you mean {meant}?" if meant else "")
+        )
 
     def query(self, text: str) -> Release:
         """Return what a SELECT over this release gives, at no cost: `release.query("SELECT ... FROM answer")`.
@@ -220,6 +287,17 @@ class Release:
     def to_csv(self, path: str | Path, *, intervals: bool = False, confidence: float = 0.95) -> None:
         """Write the table as CSV with a header line, as `to_arrow` has it; a missing value is an empty cell."""
         write_csv(self.to_arrow(intervals=intervals, confidence=confidence), path)
+
+    def to_excel(self, path: str | Path, *, confidence: float = 0.95) -> None:
+        """Write the release as an Excel workbook: its table with the ends of intervals, and its notes below.
+
+        Raises SourceError without the extra `excel`, pip install 'sordino[excel]'.
+        """
+        Path(path).write_bytes(load_feature("encode_workbook_of")([self], confidence=confidence))
+
+    def plot(self, *, confidence: float = 0.95, title: str | None = None) -> Any:
+        """Return the picture of the release: it is `sd.plot(release)`."""
+        return load_feature("plot")(self, confidence=confidence, title=title)
 
     def to_parquet(self, path: str | Path, *, intervals: bool = False, confidence: float = 0.95) -> None:
         """Write the table as Parquet, as `to_arrow` has it, and the whole release as its metadata, `sordino.release`."""

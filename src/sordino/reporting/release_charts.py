@@ -8,6 +8,7 @@ It sees released values and public parameters only.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,13 +24,17 @@ from sordino.core.release import show_number, show_rows
 from sordino.reporting.picture import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
-    from sordino.core.release import Output, Release
+    from sordino.core.release import Key, Output, Release
     from sordino.reporting.picture import AnyChart
 
 # As many rows as a release shows in a notebook.
 MOST_ROWS = 200
 # Values of a second key that are distinct by color.
 MOST_GROUPS = 8
+# Bars of an ordered key that stand upright beside each other; more lie, so that each has its label.
+_MOST_UPRIGHT = 40
+# A bin of numbers or days, as its label is written.
+_BIN = re.compile(r"[\[(].*, .*[\])]")
 # Rows from which the axis stands at both ends.
 _LONG = 30
 # Pixels that rows share, before they get closer.
@@ -38,12 +43,16 @@ _TALL = 1_300
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows that are drawn: a label each, the title of their axis, and the second key where color shows it."""
+    """The rows that are drawn: a label each, the title of their axis, and the second key where color shows it.
+
+    `ordered` are rows of one key whose labels have an order: bins, numbers, days.
+    """
 
     labels: list[str]
     axis: str | None
     groups: list[str] | None = None
     legend: str = ""
+    ordered: bool = False
 
 
 def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -86,7 +95,15 @@ def _rows(release: Release) -> _Rows:
         # Few enough values are distinct by color.
         if 1 < counts[group] <= min(MOST_GROUPS, counts[label]):
             return _Rows(keys[label], names[label], keys[group], names[group])
-    return _Rows(_distinct([" / ".join(parts) for parts in zip(*keys, strict=True)]), ", ".join(names))
+    labels = _distinct([" / ".join(parts) for parts in zip(*keys, strict=True)])
+    return _Rows(labels, ", ".join(names), ordered=len(keys) == 1 and _has_order(release.keys[0]))
+
+
+def _has_order(key: Key) -> bool:
+    """Return whether the labels of a key are bins, numbers, days or moments: the answer has them in their order."""
+    known = [label for label in key.labels if label is not None]
+    numbers = all(isinstance(v, (int, float, datetime.date)) and not isinstance(v, bool) for v in known)
+    return len(known) > 2 and (numbers or all(isinstance(v, str) and _BIN.fullmatch(v) for v in known))
 
 
 def _distinct(labels: list[str]) -> list[str]:
@@ -177,6 +194,8 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
     timed = any(isinstance(v, datetime.date) for v in output.estimate.values())
     spread = not bars and len({v for v in output.estimate.values() if v is not None}) > 1
     placed = [point["value"] for point in _points(output, rows, confidence) if point["value"] is not None]
+    if bars and rows.ordered and len(rows.labels) <= _MOST_UPRIGHT:
+        return _upright_panel(base, output.name, rows, tips)
     ended = any(low is not None for low, _ in output.estimate.intervals(confidence))
     # a point that stands alone has its own tick: those that are chosen by themselves are rounded to whole numbers
     ticks = placed[:1] if not (bars or timed or spread or ended) else []
@@ -191,6 +210,28 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
         upper = alt.X(field="value", type=kind, axis=alt.Axis(orient="top", title=output.name, tickCount=5))
         chart = alt.layer(chart, base.mark_point(opacity=0).encode(x=upper)).resolve_axis(x="independent")
     return chart
+
+
+def _upright_panel(base: Any, name: str, rows: _Rows, tips: list[Any]) -> Any:
+    """Return the panel of a histogram: bars beside each other in the order of their key, with their intervals."""
+    import altair as alt
+
+    labels = alt.Axis(title=rows.axis, labelAngle=-40 if max(map(len, rows.labels)) > 4 else 0, labelLimit=160)
+    x = alt.X(field="label", type="ordinal", sort=None, axis=labels, scale=alt.Scale(paddingInner=0.04))
+    y = alt.Y(field="value", type="quantitative", title=name, axis=alt.Axis(tickCount=5))
+    # the rows of `base` lie; here each has a place on the other axis
+    upright = alt.Chart(base.data)
+    bar = upright.mark_bar(opacity=0.65).encode(x=x, y=y, color=alt.value(COLORS[0]), tooltip=tips)
+    stated = upright.transform_filter("isValid(datum.lower) && isValid(datum.upper)")
+    low = alt.Y(field="lower", type="quantitative")
+    whisker = stated.mark_rule(strokeWidth=1.4, color="#222222").encode(x=x, y=low, y2=alt.Y2(field="upper"))
+    caps = [
+        stated.mark_tick(thickness=1.4, size=8, color="#222222", opacity=1).encode(
+            x=x, y=alt.Y(field=side, type="quantitative")
+        )
+        for side in ("lower", "upper")
+    ]
+    return alt.layer(bar, whisker, *caps).properties(width=max(340, 22 * len(rows.labels)), height=240)
 
 
 def _places(rows: _Rows, *, first: bool) -> dict[str, Any]:

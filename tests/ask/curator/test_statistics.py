@@ -124,9 +124,9 @@ def test_through_ask_itself(neighbors: str, loss: dict[str, Any]) -> None:
     truth = {"count_drop": 300, "sum_drop": sum(ages), "mean_drop": sum(ages) / 300}
     hits = dict.fromkeys(truth, 0)
     for _ in range(runs):
-        found = table.ask(question, **{k: v * 3 for k, v in loss.items()}).interval(0.95)
+        (ends,) = table.ask(question, **{k: v * 3 for k, v in loss.items()}).interval(0.95).to_pylist()
         for name, value in truth.items():
-            hits[name] += found[name][0] <= value <= found[name][1]
+            hits[name] += ends[f"{name}_lower"] <= value <= ends[f"{name}_upper"]
     for name, hit in hits.items():
         assert hit / runs >= 0.95 - coverage_slack(runs), name
 

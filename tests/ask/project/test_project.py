@@ -514,3 +514,22 @@ def test_of_very_many_problems_the_first_thousand_are_told(tmp_path: Path) -> No
     assert "more than 1,000 keys are wrong" in str(found[-1])
     with pytest.raises(DeclarationError, match="k0: the project has no such key"):
         load_project(path)
+
+
+def test_places_may_name_variables_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = PARQUET.replace("visits-*.parquet", "${DATA}/visits.parquet").replace(
+        '"people.ledger"', '"${STATE_OF}/p.ledger"'
+    )
+    (tmp_path / "sordino.toml").write_text(text)
+    places = [(problem.key, problem.message) for problem in check_file(tmp_path / "sordino.toml")]
+    assert [key for key, _ in places] == ["budgets.people.ledger", "tables.visits.source"]
+    assert "the environment has no variable DATA: set it" in places[1][1]
+    monkeypatch.setenv("DATA", "/srv/data")
+    monkeypatch.setenv("STATE_OF", "state")
+    project = load_project(tmp_path / "sordino.toml")
+    source = project.tables["visits"].source
+    assert getattr(source, "path", "") == "/srv/data/visits.parquet"
+    assert str(project.budgets["people"].ledger) == str(tmp_path / "state" / "p.ledger")
+    # what the ledger holds of a declaration is the same wherever the data lies
+    monkeypatch.setenv("DATA", "/elsewhere")
+    assert load_project(tmp_path / "sordino.toml").tables["visits"].declaration == project.tables["visits"].declaration

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import python_calamine
 
 from cli.support import Run, read_json
 
@@ -66,7 +67,10 @@ def test_the_terminal_shows_each_plan_and_what_all_cost(run: Run, questions: str
     ("flags", "code", "message"),
     [
         (["--format", "csv"], 2, "--format csv holds one answer, and these are several questions"),
-        (["-o", "all.parquet"], 2, "holds one answer"),
+        (["-o", "all.parquet"], 2, "name a folder, as in -o tables --format parquet"),
+        (["-o", "here", "--format", "csv"], 2, "here exists already"),
+        (["--format", "xlsx"], 2, "add -o FILE.xlsx"),
+        (["--plot", "a.svg"], 2, "--plot draws one answer"),
         (["--request-id", "r"], 2, "one question"),
         (["--weights", "1,2"], 2, "one per question"),
         (["--weights", "n:1"], 2, "above 0|a number|weights"),
@@ -79,10 +83,57 @@ def test_the_terminal_shows_each_plan_and_what_all_cost(run: Run, questions: str
 def test_what_does_not_go_with_a_batch_is_refused_before_the_charge(
     run: Run, questions: str, flags: list[str], code: int, message: str
 ) -> None:
+    Path("here").mkdir(exist_ok=True)
+    Path("here/kept.txt").write_text("kept")
     done = run("ask", "-f", questions, "--epsilon", "0.5", *flags)
     assert done.code == code, done.err
     assert any(words in done.err for words in message.split("|"))
     assert _spent(run) == 0
+
+
+def test_a_batch_is_one_workbook(run: Run, questions: str) -> None:
+    done = run("ask", "-f", questions, "--epsilon", "0.6", "-o", "tables.xlsx")
+    assert done.code == 0, done.err
+    assert "3 answers, epsilon 0.6 in all; c-0001 to c-0003" in done.err
+    # said once, and not under each of 60 tables
+    assert done.err.count("in all") == 1
+    book = python_calamine.CalamineWorkbook.from_path("tables.xlsx")
+    assert book.sheet_names == ["Contents", "1 n", "2 mean_age", "3 k by sex"]
+    contents = book.get_sheet_by_name("Contents").to_python()
+    assert contents[0][0] == "3 answers, epsilon 0.6 in all"
+    assert contents[3] == ["1 n", 1.0, "the number of rows"]
+    stored = read_json(run("show", "c-0003", "--format", "json"))
+    rows = book.get_sheet_by_name("3 k by sex").to_python()
+    assert rows[2][:4] == ["sex", "k", "k_lower", "k_upper"]
+    assert [row[:2] for row in rows[3:5]] == [[row["sex"], row["k"]] for row in stored["rows"]]
+    assert any(str(row[0]).startswith("charge c-0003") for row in rows)
+
+
+def test_a_batch_is_a_folder_of_csv(run: Run, questions: str) -> None:
+    done = run("ask", "-f", questions, "--epsilon", "0.6", "-o", "tables", "--format", "csv")
+    assert done.code == 0, done.err
+    assert "3 answers, epsilon 0.6 in all" in done.err
+    assert sorted(path.name for path in Path("tables").iterdir()) == [
+        "1.csv", "2.csv", "3.csv", "contents.csv", "releases.json",
+    ]  # fmt: skip
+    assert Path("tables/3.csv").read_text().splitlines()[0] == "sex,k,k_lower,k_upper"
+    assert (
+        Path("tables/contents.csv")
+        .read_text()
+        .splitlines()[1]
+        .startswith("1.csv,the number of rows,1,epsilon 0.2,c-0001")
+    )
+    # what fails leaves nothing behind
+    assert run("ask", "-f", questions, "--epsilon", "9", "-o", "more", "--format", "csv").code == 4
+    assert [path.name for path in Path().iterdir() if "more" in path.name] == []
+
+
+@pytest.mark.usefixtures("census")
+def test_an_answer_is_drawn_beside_it(run: Run) -> None:
+    done = run("ask", "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "--epsilon", "0.5", "--plot", "a.svg")
+    assert done.code == 0, done.err
+    assert "wrote a.svg" in done.err
+    assert "Female" in Path("a.svg").read_text()
 
 
 @pytest.mark.usefixtures("census")

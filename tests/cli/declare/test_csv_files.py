@@ -125,6 +125,15 @@ def test_check_says_that_data_were_not_compared_and_compares_them_when_asked(run
     assert f"sordino.toml:{line}: tables.people.columns.age: cells above upper, which count as it: 1;" in done.out
     assert "too few cells" in done.out
     assert "twenty" not in done.out
+    table = [line.split() for line in done.out.splitlines() if line.startswith("  ")]
+    assert table[0] == ["column", "type", "read", "clipped", "missing", "why", "missing"]
+    assert ["age", "integer", "2", "1", "2", "1", "empty,", "1", "no", "integer"] in table
+    assert "not looked at: that bounds and values are public knowledge" in done.out
+    assert run("check", "--against-data", "-o", "fit.html").code == 0
+    page = Path("fit.html").read_text()
+    assert "NOT PRIVATE" in page
+    assert "twenty" not in page
+    assert run("check", "-o", "fit.html").code == 2
     told = json.loads(run("check", "--against-data", "--format", "json").out)
     assert told["ok"]
     assert told["against_data"]["people"]["mark"].startswith("NOT PRIVATE")
@@ -133,13 +142,14 @@ def test_check_says_that_data_were_not_compared_and_compares_them_when_asked(run
 
 
 def test_import_notes_types_that_init_proposes(run: Run) -> None:
-    """Every cell stays text, so a column's type never depends on another row; what all cells can be read as is noted."""
-    lines = ["n;x;d;b;code;word;none", '"1";1.5;2013-01-01;yes;007;"a', 'b";', "21.0;.5;2013-01-02T06:00:00Z;No;012;2;"]
+    """What all cells of a column can be read as becomes its type, which `init` proposes, and says where it is from."""
+    lines = ["n;x;d;b;code;word;none", '"1";1.5;2013-01-01;yes;007;"a', 'b";', "21.0;.5;2013-01-02;No;012;2;"]
     Path("odd.csv").write_text("\n".join([*lines, ";;;;;;"]) + "\n")
     done = run("import", "odd.csv", "odd.parquet", "--header", "--delimiter", ";")
     assert done.code == 0
-    assert "1 boolean, 1 date, 1 integer, 1 real (NOT PRIVATE" in done.out
-    assert run("init", "odd.parquet").code == 0
+    assert "  d: date as %Y-%m-%d  (a guess)" in done.out
+    assert "NOT PRIVATE" in done.err
+    assert "read types in the cells: change what is not public" in run("init", "odd.parquet").err
     (table,) = tomllib.loads(Path("sordino.toml").read_text())["tables"].values()
     kinds = {name: column["type"] for name, column in table["columns"].items()}
     assert kinds == {

@@ -134,12 +134,15 @@ def _of_cells(name: str, column: Any, counts: CellCounts) -> Iterator[Misfit]:
         yield Misfit(key, counts.undeclared, f"cells that are no declared value{case}, {become}", change)
 
 
-_NUMBER = "change type or the file: a number has no thousands separator, unit or decimal comma"
+_NUMBER = (
+    "change type, or import the file: `sordino import` reads decimal commas, thousands, amounts and percent, which a "
+    "declaration does not"
+)
 _READ: dict[type, str] = {
     Integer: f'{_NUMBER}; type = "real" where there are fractions',
-    Date: "change type or the file: a day is written 2000-01-31, with or without a time",
-    DateTime: "change type or the file: a moment is written 2000-01-31 10:30:00, with or without an offset from UTC",
-    Boolean: "change type or the file: a boolean is true, yes, on, 1 or their opposites",
+    Date: "change type, or import the file with --date %d.%m.%Y or as days are written: here one is 2000-01-31",
+    DateTime: "change type, or import the file with --date: a moment is written 2000-01-31 10:30:00 here, or with an offset",
+    Boolean: "change type, or import the file with --true J --false N: here a boolean is true, yes, on, 1 or their opposites",
     Identifier: "change the file: text must be UTF-8",
 }
 

@@ -19,6 +19,7 @@ from sordino.ask.project.parts import (
     LARGEST_FILE,
     cap_from,
     column_from,
+    expand_variables,
     neighbors_of,
     share_from,
     source_of,
@@ -334,7 +335,9 @@ class _Reading:
         for who, stated in raw.get("shares", {}).items():
             share = self._attempt((*at, "shares", who), partial(share_from, stated, who, cap=cap))
             shares |= {} if share is None else {who: share}
-        held = self._attempt((*at, "ledger"), lambda: locate(raw["ledger"], beside=self._beside))
+        held = self._attempt(
+            (*at, "ledger"), lambda: locate(expand_variables(raw["ledger"], key=""), beside=self._beside)
+        )
         return None if held is None else Budget(name, cap, held, raw.get("reason"), MappingProxyType(shares))
 
     def _table(self, name: str, raw: Mapping[str, Any]) -> DeclaredTable | None:

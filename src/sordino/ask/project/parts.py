@@ -7,6 +7,7 @@ takes keys of the right shape (project/schema.py); a DeclarationError names the 
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -86,12 +87,28 @@ def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column | List:
         raise
 
 
+def expand_variables(text: str, *, key: str) -> str:
+    """Return text with each ${NAME} as the environment has it; raises DeclarationError for one that is not set.
+
+    >>> expand_variables("people.parquet", key="source")
+    'people.parquet'
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in os.environ:
+            raise DeclarationError(f"names ${{{name}}}, and the environment has no variable {name}: set it", key=key)
+        return os.environ[name]
+
+    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", value, text)
+
+
 def source_of(raw: Mapping[str, Any], *, beside: Path, spark: Mapping[str, str]) -> Source:
     """Return the source that the keys of a table state; its path is relative to the directory `beside`.
 
     `spark` are the settings of a session, where it is Spark that reads it.
     """
-    stated = raw["source"]
+    stated = expand_variables(raw["source"], key="source")
     address = address_format(stated)
     engine = raw.get("engine", "" if address is None else address.engine)
     kind = raw.get("format", ("parquet" if engine else "") if address is None else address.name)
@@ -119,7 +136,7 @@ def source_of(raw: Mapping[str, Any], *, beside: Path, spark: Mapping[str, str])
     except DeclarationError as error:
         if error.key in ("format", "engine"):
             raise
-        raise DeclarationError(str(error).replace(path, stated), key="source") from None
+        raise DeclarationError(str(error).replace(path, raw["source"]), key="source") from None
 
 
 def neighbors_of(raw: Mapping[str, Any], *, columns: Mapping[str, Column | List]) -> Neighbors:
@@ -151,7 +168,7 @@ def _values(raw: Mapping[str, Any], beside: Path) -> list[Any]:
         if raw.get("values_header"):
             raise DeclarationError("is about the file of values_from, which is not given", key="values_header")
         return list(raw["values"])
-    path = beside / raw["values_from"]
+    path = beside / expand_variables(raw["values_from"], key="values_from")
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise DeclarationError(f"{path.name!r} is too large for a list of values", key="values_from")

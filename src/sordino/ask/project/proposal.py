@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from sordino.ask.engines.readers.file_schema import read_schema
+from sordino.ask.project.codebook import ColumnDraft
 from sordino.ask.project.positions import quote_text, write_key
 from sordino.ask.project.schema import FILL_IN
 from sordino.core.source import FAR, Csv, address_format, split_ending
@@ -37,11 +39,13 @@ def propose_project(
     delimiter: str | None = None,
     quote: str | None = None,
     relation: str | None = None,
+    codebook: Mapping[str, ColumnDraft] = MappingProxyType({}),
     directory: str | Path = ".",
 ) -> Proposal:
     """Return a project file for a file, a folder of Parquet or a table of PostgreSQL or Spark: its schema, every blank marked.
 
-    No bound, value or row of the data is read into it: those would leak. `directory` is where the project file will lie; a
+    No bound, value or row of the data is read into it: those would leak. What a `codebook` says of a column is public, and is
+    declared. `directory` is where the project file will lie; a
     relative source is stated relative to it. A CSV file's first line may be a row, so `header` must say whether it holds
     names; that of JSON lines is one, and `header` says that its names are the columns. Raises as `read_schema` does.
     """
@@ -55,8 +59,21 @@ def propose_project(
     place = str(source) if stays else os.path.relpath(source, directory)
     if Path(source).is_dir():
         place = f"{place.rstrip('/')}/"  # by which a folder is known
-    text = write_template(schema.columns, source=place, table=table, csv=schema.csv, relation=schema.relation)
-    return Proposal(text, table, len(schema.columns), schema.remarks)
+    drafts = {name: ColumnDraft("category", values=tuple(labels)) for name, labels in schema.labels.items()}
+    drafts |= {name: codebook[name] for name, _ in schema.columns if name in codebook}
+    text = write_template(
+        schema.columns, source=place, table=table, csv=schema.csv, relation=schema.relation, drafts=drafts
+    )
+    remarks = schema.remarks
+    if codebook:
+        known = dict(schema.columns)
+        absent = [name for name in codebook if name not in known]
+        unnamed = [name for name in known if name not in codebook]
+        if absent:
+            remarks = (*remarks, f"the codebook names columns that the table lacks: {', '.join(absent[:8])}")
+        if unnamed:
+            remarks = (*remarks, f"the codebook says nothing of {', '.join(unnamed[:8])}")
+    return Proposal(text, table, len(schema.columns), remarks)
 
 
 def _file_stem(source: str | Path) -> str:
@@ -77,10 +94,12 @@ def write_template(
     table: str,
     csv: Csv | None = None,
     relation: str | None = None,
+    drafts: Mapping[str, ColumnDraft] = MappingProxyType({}),
 ) -> str:
     """Return a project file for a table, made of its schema alone: the name and physical type (or None) of each column.
 
-    Whatever only a person can know is marked FILL IN, and `sordino check` refuses the file until none is left.
+    `drafts` is what a codebook says of columns, which is public. Whatever only a person can know is marked FILL IN, and
+    `sordino check` refuses the file until none is left.
 
     >>> print(write_template([("age", "int64")], source="people.parquet", table="people").splitlines()[-1])
     age = {type = "integer", lower = "FILL IN", upper = "FILL IN"}
@@ -88,31 +107,62 @@ def write_template(
     where = [f"source = {quote_text(source)}"] + (
         [f"relation = {quote_text(relation)}"] if relation is not None else []
     )
-    declared = [f"{write_key(name)} = {_declaration(physical)}" for name, physical in columns]
+    declared = [
+        f"{write_key(name)} = {_declaration(physical, drafts.get(name, ColumnDraft()))}" for name, physical in columns
+    ]
     budget = _HEAD.format(name="people", ledger=quote_text(f"{table}.ledger"))
     body = _TABLE.format(table=table, where="\n".join(where))
     return "\n".join([budget, body, *([_csv(csv, table)] if csv else []), _COLUMNS.format(table=table), *declared, ""])
 
 
-def _declaration(physical: str | None) -> str:
-    """Return the line of a column of this physical type (Arrow's or DuckDB's word for it)."""
-    word = (physical or "").lower()
-    bounds = f'lower = "{FILL_IN}", upper = "{FILL_IN}"'
-    if not word:
-        return f'{{type = "{FILL_IN}"}}'
-    if "bool" in word:
-        return '{type = "boolean"}'
-    if word.startswith(("timestamp", "datetime")):
+def _declaration(physical: str | None, draft: ColumnDraft) -> str:
+    """Return the line of a column of this physical type (Arrow's or DuckDB's word for it), as far as a codebook knows it."""
+    kind = draft.kind or _kind_of(physical)
+    lower = _end(draft.lower, kind)
+    upper = _end(draft.upper, kind)
+    bounds = f"lower = {lower}, upper = {upper}"
+    if kind == "category":
+        values = draft.values or (FILL_IN,)
+        return f'{{type = "category", values = [{", ".join(_value(value, physical) for value in values)}]}}'
+    if kind == "datetime":
         return f'{{type = "datetime", {bounds}, zone = "{FILL_IN}", resolution = "second"}}'
-    if word.startswith("date"):
-        return f'{{type = "date", {bounds}}}'
-    if word.startswith(("float", "double", "real", "decimal", "numeric", "halffloat")):
+    if kind in ("date", "integer"):
+        return f'{{type = "{kind}", {bounds}}}'
+    if kind == "real":
         return f'{{type = "real", {bounds}, resolution = "{FILL_IN}"}}'
+    return f'{{type = "{kind or FILL_IN}"}}'
+
+
+def _kind_of(physical: str | None) -> str:
+    """Return the declared type that a physical type suggests; nothing where there is none."""
+    word = (physical or "").lower()
+    if not word:
+        return ""
+    if "bool" in word:
+        return "boolean"
+    if word.startswith(("timestamp", "datetime")):
+        return "datetime"
+    if word.startswith("date"):
+        return "date"
+    if word.startswith(("float", "double", "real", "decimal", "numeric", "halffloat")):
+        return "real"
     if word.startswith("uuid"):
-        return '{type = "identifier"}'
-    if re.match(r"u?(big|small|tiny|huge)?int(eger)?\d*$", word):
-        return f'{{type = "integer", {bounds}}}'
-    return f'{{type = "category", values = ["{FILL_IN}"]}}'
+        return "identifier"
+    return "integer" if re.match(r"u?(big|small|tiny|huge)?int(eger)?\d*$", word) else "category"
+
+
+def _end(text: str, kind: str) -> str:
+    """Return a bound as TOML: a day or a number as it is written, FILL IN for what is neither."""
+    number = r"[+-]?(?:0|[1-9][0-9]*)(?:[.][0-9]+)?"
+    written = r"[0-9]{4}-[0-9]{2}-[0-9]{2}" if kind in ("date", "datetime") else number
+    plain = text.strip().removesuffix(".0") if kind == "integer" else text.strip()
+    return plain if re.fullmatch(written, plain) else f'"{FILL_IN}"'
+
+
+def _value(value: str, physical: str | None) -> str:
+    """Return a declared value as TOML: a whole number where the column holds those."""
+    whole = _kind_of(physical) == "integer" and re.fullmatch(r"-?(?:0|[1-9][0-9]{0,17})", value)
+    return value if whole else quote_text(value)
 
 
 def _csv(csv: Csv, table: str) -> str:

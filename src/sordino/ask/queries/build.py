@@ -344,19 +344,24 @@ class Selection:
         formula = None if one.formula is None else replace(one.formula, node=rename(one.formula.node, words))
         return AggregateExpr(first, tuple(others), formula)
 
-    def where(self, *conditions: Expr) -> Selection:
-        """Return the selection of those rows that also meet each of the conditions."""
-        if not conditions or not all(isinstance(condition, Expr) for condition in conditions):
-            raise QuestionRefused('where takes conditions, such as col("age") > 30')
+    def where(self, *conditions: Expr, **equal: Any) -> Selection:
+        """Return the selection of those rows that also meet each of the conditions; `where(sex="F")` is `col("sex") == "F"`."""
+        every = (*conditions, *(col(name) == value for name, value in equal.items()))
+        if not every or not all(isinstance(condition, Expr) for condition in every):
+            raise QuestionRefused('where takes conditions: write where(col("age") > 30)')
         made = self.condition
-        for condition in conditions:
+        for condition in every:
             node = self._read(condition.node)
             made = node if made is None else Connective("and", made, node)
         return replace(self, condition=made)
 
-    def filter(self, *conditions: Expr) -> Selection:
+    def filter(self, *conditions: Expr, **equal: Any) -> Selection:
         """Return the selection of those rows that also meet each of the conditions: it is `where`."""
-        return self.where(*conditions)
+        return self.where(*conditions, **equal)
+
+    def count(self) -> Aggregation:
+        """Return the question for the number of rows, of each group if there are groups: it is `.agg(sd.count())`."""
+        return self.agg(count())
 
     def group_by(self, *columns: Column, keys: Any = None, min_units: int = 1, **named: Column) -> Selection:
         """Return the selection grouped by columns, bins of numbers, parts of days; a keyword names the key's column.
@@ -419,6 +424,15 @@ class Selection:
         return self.agg()
 
 
+def _aggregate_like(word: str, item: Any) -> str:
+    """Return what to write instead of a column, or of a dict of them as pandas takes it."""
+    if isinstance(item, dict) and item:
+        name, function = next(iter(item.items()))
+        known = {"avg": "mean", "average": "mean", "nunique": "count_distinct", "size": "count"}.get(function, function)
+        return f"{word}(sd.{known}({name!r}))" if isinstance(known, str) else f"{word}(sd.mean({name!r}))"
+    return f"{word}(sd.mean({item!r}))" if isinstance(item, str) else f"{word}(sd.count())"
+
+
 def _flatten(
     aggregates: Sequence[AggregateExpr | Sequence[AggregateExpr]], named: Mapping[str, AggregateExpr], word: str
 ) -> list[AggregateExpr]:
@@ -436,7 +450,8 @@ def _flatten(
             )
         if not isinstance(item, (AggregateExpr, list, tuple)):
             raise QuestionRefused(
-                f"{word} takes aggregates, such as sd.count(), not a {type(item).__name__}: other questions are asked alone"
+                f"{word} takes aggregates, not a {type(item).__name__}: write {_aggregate_like(word, item)}; other "
+                f"questions are asked alone"
             )
         flat.extend([item] if isinstance(item, AggregateExpr) else item)
     for name, item in named.items():

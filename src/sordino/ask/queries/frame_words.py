@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 _ASK = "table.ask(question, epsilon=...)"
-_ROWS = "rows are never released; ask for an aggregate"
+_ROWS = "rows are never released; write agg(...) for an aggregate"
 _WINDOW = "an answer is computed with; write release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer')"
 # Of each class, what is meant by the words that others use: the word here, or a reason and what to do.
 _MEANT: dict[str, dict[str, str]] = {
@@ -75,7 +75,15 @@ _MEANT: dict[str, dict[str, str]] = {
         **dict.fromkeys(("aggregate", "summarize", "summarise"), "agg(...)"),
         **dict.fromkeys(("merge", "join_asof"), "join(table, on=...)"),
         **dict.fromkeys(("dropna", "drop_nulls"), 'where(col("age").is_not_null())'),
-        **dict.fromkeys(("size", "len", "count", "height", "shape"), "agg(sd.count())"),
+        **dict.fromkeys(("size", "len", "height", "shape"), "count()"),
+        **dict.fromkeys(("sql", "execute"), 'ask(sd.sql("SELECT ..."), epsilon=...)'),
+        **dict.fromkeys(("budget", "privacy_budget", "remaining_budget"), "remaining, or spent"),
+        **dict.fromkeys(("evaluate", "release", "get", "answer"), "ask(question, epsilon=...)"),
+        **dict.fromkeys(("apply", "map", "transform", "pipe"), "with_columns(name=expression)"),
+        **dict.fromkeys(
+            ("drop", "rename", "astype", "cast"), "a question names its columns; write agg(...) of those it needs"
+        ),
+        **dict.fromkeys(("plot", "chart"), "sd.plot(release), of an answer"),
         **dict.fromkeys(("nunique", "n_unique"), 'agg(sd.count_distinct("job"))'),
         **dict.fromkeys(("drop_duplicates", "unique", "distinct"), 'group_by("job").agg(sd.count())'),
         **dict.fromkeys(
@@ -88,7 +96,8 @@ _MEANT: dict[str, dict[str, str]] = {
         **dict.fromkeys(
             ("tail", "show", "sample_rows", "collect", "to_pandas", "to_polars", "to_dicts", "iter_rows"), _ROWS
         ),
-        **dict.fromkeys(("columns", "schema", "dtypes"), "domain"),
+        **dict.fromkeys(("to_csv", "to_parquet", "to_excel", "write_csv", "write_parquet", "values", "rows"), _ROWS),
+        **dict.fromkeys(("dtypes", "info", "types"), "schema"),
         **dict.fromkeys(("pivot", "pivot_table", "unpivot"), 'sd.sql("SELECT ... PIVOT ..."), or release.query'),
         "corr": 'agg(sd.correlation("age", "hours"))',
         "explode": "unnest(column)",

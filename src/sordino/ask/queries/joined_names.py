@@ -21,7 +21,7 @@ from sordino.ask.queries.same_people import UnitJoin, UnitMark, again, bind_unit
 from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.unit_values import UnitValues, bind_values
 from sordino.core.domain import Domain, refused_list
-from sordino.core.errors import QuestionRefused, UnknownName, nearest
+from sordino.core.errors import QuestionRefused, UnknownName, hint_quotes, nearest
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.core.source import PrivateTable, PublicTable
 
@@ -362,7 +362,7 @@ class _Names:
         if name in self._domain.lists:
             raise QuestionRefused(refused_list(name))
         if name not in self._meant:
-            hint = nearest(name, self._meant)
+            hint = nearest(name, self._meant) + hint_quotes(name, self._meant)
             raise UnknownName(f"column {name!r} is not declared, so it cannot be asked about; {hint}")
         return self._meant[name]
 

@@ -24,13 +24,30 @@ class TableFace(ABC):
     def domain(self) -> Domain:
         """What is declared about the table."""
 
-    def where(self, *conditions: Expr) -> Selection:
-        """Return the selection of the rows that meet each of the conditions; end it with `.agg(...)`."""
-        return Selection().where(*conditions)
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the declared columns."""
+        return tuple(self.domain.stored)
 
-    def filter(self, *conditions: Expr) -> Selection:
+    @property
+    def schema(self) -> Domain:
+        """What is declared about each column: it is `domain`."""
+        return self.domain
+
+    def where(self, *conditions: Expr, **equal: Any) -> Selection:
+        """Return the selection of the rows that meet each of the conditions; end it with `.agg(...)`.
+
+        `where(sex="F")` is `where(col("sex") == "F")`.
+        """
+        return Selection().where(*conditions, **equal)
+
+    def filter(self, *conditions: Expr, **equal: Any) -> Selection:
         """Return the selection of the rows that meet each of the conditions: it is `where`."""
-        return Selection().where(*conditions)
+        return Selection().where(*conditions, **equal)
+
+    def count(self) -> Aggregation:
+        """Return the question for the number of rows: it is `agg(sd.count())`."""
+        return Selection().count()
 
     def with_columns(self, *columns: Expr, **named: str | Expr) -> Selection:
         """Return the table with more columns, each a name for an expression, for what comes after it."""

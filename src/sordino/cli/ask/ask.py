@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import in_terminal, note, paint, say
 from sordino.core.errors import DeclarationError
+from sordino.reporting.workbook import describe_total
 
 if TYPE_CHECKING:
     from sordino.ask.curator.plan import Plan
@@ -41,6 +43,7 @@ def ask(
     confidence: given.Confidence = 0.95,
     form: given.AnswerForm = None,
     output: given.OutputFile = None,
+    plot: given.PictureFile = None,
     request_id: Annotated[
         str | None,
         given.option(
@@ -67,8 +70,10 @@ def ask(
     the charge stands without an answer: do not repeat such a command blindly.
     """
     from sordino.cli.ask.question import read_question, text_of
-    from sordino.cli.ask.render_release import chosen_format
-    from sordino.cli.shared.atomic_file import after_charge, open_if_named
+    from sordino.cli.ask.render_release import chosen_format, folder_of, write_folder
+    from sordino.cli.shared.atomic_file import after_charge, open_folder, open_if_named
+    from sordino.reporting.charts import plot as draw
+    from sordino.reporting.picture import encode_picture
 
     answer_format = chosen_format(form, output)
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
@@ -79,14 +84,30 @@ def ask(
     connection, question, shares = read_question(text_of(sql, file), project, **split, **rest)
     once: dict[str, Any] = {"request_id": request_id, "on": "dummy" if dry_run else "data"}
     silent = quiet or request_id is not None or dry_run
-    confirm = _confirm(answer_format, several=len(question.statements()) > 1, silent=silent, dry=dry_run)
-    with open_if_named(output) as target:
+    several = len(question.statements()) > 1
+    folder = folder_of(answer_format, output, several=several)
+    if plot is not None and several:
+        raise DeclarationError("--plot draws one answer, and these are several questions: ask them one by one")
+    confirm = _confirm(answer_format, silent=silent, dry=dry_run)
+    with (
+        open_if_named(None if folder else output) as target,
+        open_folder(folder) if folder else nullcontext() as place,
+        open_if_named(plot) as picture,
+    ):
         answer = connection.ask(question, **loss, **shares, **once, confirm=confirm)
         releases = answer if isinstance(answer, list) else [answer]
         charges = ", ".join(r.charge for r in releases)
         rule = f"the question was answered and charged ({charges}), but the answer cannot be written"
         with after_charge(releases[-1].charge, lambda: f"{rule}; `sordino show {charges}` shows it at no cost"):
-            deliver(releases, answer_format, confidence=confidence, target=target, quiet=quiet)
+            if place is None:
+                deliver(releases, answer_format, confidence=confidence, target=target, quiet=quiet)
+            else:
+                write_folder(releases, place, answer_format, confidence=confidence)
+            if picture is not None and plot is not None:
+                picture.write(encode_picture(draw(releases[0], confidence=confidence), plot.suffix))
+                note(f"wrote {plot}", quiet=quiet)
+    if folder:
+        _close(releases, f"wrote {folder}", quiet=quiet)
 
 
 def deliver(
@@ -101,6 +122,10 @@ def deliver(
     elif form is not given.AnswerFormat.table:
         sys.stdout.write(encode_releases(releases, form, confidence=confidence).decode())
     aside = target is not None or form is not given.AnswerFormat.table
+    if len(releases) > 1 and aside:
+        _close(releases, "", quiet=quiet)
+        sys.stdout.flush()
+        return
     for place, release in enumerate(releases):
         if place and not aside:
             say()
@@ -108,7 +133,20 @@ def deliver(
             _print_table(release, confidence=confidence)
         for line in cost_lines(release):
             note(line, quiet=quiet and release.private, aside=aside)
+    if len(releases) > 1:
+        note(describe_total(releases), quiet=quiet, aside=False)
     sys.stdout.flush()
+
+
+def _close(releases: Sequence[Release], wrote: str, *, quiet: bool) -> None:
+    """Print what several answers that went to a file or a folder have in common: once, and not under each of them."""
+    if wrote:
+        note(wrote, quiet=quiet)
+    for line in dict.fromkeys(line for release in releases for line in release.remarks):
+        note(f"note: {line}", quiet=quiet)
+    if not all(release.private for release in releases):
+        note("NOT PRIVATE: noise was seeded")
+    note(f"{describe_total(releases)}; {releases[0].charge} to {releases[-1].charge}", quiet=quiet)
 
 
 def _print_table(release: Release, *, confidence: float) -> None:
@@ -118,11 +156,11 @@ def _print_table(release: Release, *, confidence: float) -> None:
         say(paint(line, "bold") if i == 0 and release.keys else line)
 
 
-def _confirm(form: given.AnswerFormat, *, several: bool, silent: bool, dry: bool) -> Callable[[Plan], None]:
+def _confirm(form: given.AnswerFormat, *, silent: bool, dry: bool) -> Callable[[Plan], None]:
     """Return what looks at a plan before the charge: at what cannot be written, and for earlier answers."""
 
     def confirm(plan: Plan) -> None:
-        _check_writable(plan, form, several=several)
+        _check_writable(plan, form)
         if plan.unknown:
             note(f"note: of the ledger: {plan.unknown}", quiet=dry)
         if plan.earlier:
@@ -132,13 +170,13 @@ def _confirm(form: given.AnswerFormat, *, several: bool, silent: bool, dry: bool
     return confirm
 
 
-def _check_writable(plan: Plan, form: given.AnswerFormat, *, several: bool) -> None:
-    """Refuse, before the charge, what cannot be written: two columns of one name, or several answers as one table."""
+def _check_writable(plan: Plan, form: given.AnswerFormat) -> None:
+    """Refuse, before the charge, what cannot be written: two columns of one name, and a workbook without its library."""
     from sordino.cli.ask.render_release import distinct_names
+    from sordino.reporting.workbook import need_workbooks
 
-    if form not in (given.AnswerFormat.csv, given.AnswerFormat.parquet):
-        return
-    if several:
-        raise DeclarationError(f"--format {form} holds one answer, and these are several questions: use json")
-    keys = len(plan.groups)
-    distinct_names(plan.names[:keys], plan.names[keys:])
+    if form is given.AnswerFormat.xlsx:
+        need_workbooks()
+    if form in (given.AnswerFormat.csv, given.AnswerFormat.parquet, given.AnswerFormat.xlsx):
+        keys = len(plan.groups)
+        distinct_names(plan.names[:keys], plan.names[keys:])

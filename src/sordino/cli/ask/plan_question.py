@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino.cli.shared import options as given
 from sordino.cli.shared.flags import as_flag
 from sordino.cli.shared.terminal import note, paint, say, wrap
+from sordino.core.errors import DeclarationError
 from sordino.core.text_table import plain
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from sordino.ask.curator.plan import Plan
     from sordino.core.loss import Loss
 
+Error = Annotated[
+    float | None,
+    given.option(
+        "--error", "E", "Instead of a loss: the error at --confidence to stay below; the least loss is found."
+    ),
+]
 _GUESS = f"({as_flag('assume_rows', False)}, a public guess, makes it a number)"
 
 
@@ -37,11 +44,15 @@ def plan(
     key_file: given.KeysFile = None,
     min_units: given.MinUnits = 1,
     confidence: given.Confidence = 0.95,
+    error: Error = None,
     form: given.TextForm = given.TextFormat.table,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
-    """Price a question, or several with semicolons between them: cost, noise and expected error. It is free and reads no data."""
+    """Price a question, or several with semicolons between them: cost, noise and expected error. It is free and reads no data.
+
+    Without a loss, --error says which error you can live with, and the plan which loss that takes.
+    """
     from sordino.cli.ask.question import plans_of, read_question, text_of
 
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
@@ -49,7 +60,10 @@ def plan(
     rest: dict[str, Any] = {"dialect": dialect, "keys": key_file, "spender": spender, "min_units": min_units}
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho, "assume_rows": assume_rows}
     connection, question, shares = read_question(text_of(sql, file), project, bounds=bounds, **split, **rest)
-    priced = connection.plan(question, **loss, **shares)
+    if error is not None and any(amount is not None for amount in (epsilon, delta, rho)):
+        raise DeclarationError("state a loss, or --error for the least loss that keeps it: not both")
+    wanted: dict[str, Any] = {} if error is None else {"error": error, "confidence": confidence}
+    priced = connection.plan(question, **loss, **shares, **wanted)
     plans = plans_of(priced)
     if form is given.TextFormat.json:
         data = (plans[0] if len(plans) == 1 else priced).to_dict(confidence=confidence)

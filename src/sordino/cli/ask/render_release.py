@@ -1,4 +1,4 @@
-"""A release as text, JSON, CSV or Parquet. It sees released values and public parameters only."""
+"""A release as text, JSON, CSV, Parquet or a workbook. It sees released values and public parameters only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sordino.cli.shared.options import AnswerFormat
 from sordino.core.errors import DeclarationError, nearest
 from sordino.core.release_exports import csv_text
 from sordino.reporting.release_text import table_lines
+from sordino.reporting.workbook import encode_workbook_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,10 @@ _ENDINGS = {
     ".csv": AnswerFormat.csv,
     ".parquet": AnswerFormat.parquet,
     ".pq": AnswerFormat.parquet,
+    ".xlsx": AnswerFormat.xlsx,
 }
+# Formats of one table, of which several answers are a folder.
+_ONE_TABLE = {AnswerFormat.csv: ".csv", AnswerFormat.parquet: ".parquet"}
 
 
 _COST_FACTS = ("cost", "neighbors", "privacy_unit", "declaration")
@@ -46,9 +50,41 @@ def chosen_format(given: AnswerFormat | None, output: Path | None) -> AnswerForm
         raise DeclarationError(
             f"--format {form} does not fit {output}: leave out --format, or give the file another ending"
         )
-    if form is AnswerFormat.parquet and output is None:
-        raise DeclarationError("--format parquet is for files: add -o FILE.parquet")
+    if form in (AnswerFormat.parquet, AnswerFormat.xlsx) and output is None:
+        raise DeclarationError(f"--format {form} is for files: add -o FILE.{form}")
     return form
+
+
+def folder_of(form: AnswerFormat, output: Path | None, *, several: bool) -> Path | None:
+    """Return the folder that several answers of one table each go to; None where they go to one file, or to the terminal.
+
+    Raises DeclarationError where such answers are to go to one file, or nowhere.
+    """
+    if form not in _ONE_TABLE or not several:
+        return None
+    if output is None or output.suffix:
+        raise DeclarationError(
+            f"--format {form} holds one answer, and these are several questions: name a folder, as in "
+            f"-o tables --format {form}, or write one workbook, -o tables.xlsx, or -o tables.json"
+        )
+    return output
+
+
+def write_folder(releases: Sequence[Release], folder: Path, form: AnswerFormat, *, confidence: float) -> None:
+    """Write each release as a file of a folder, and beside them contents.csv, and all as JSON in releases.json."""
+    import csv
+
+    ending = _ONE_TABLE[form]
+    digits = len(str(len(releases)))
+    lines = [["file", "question", "rows", "cost", "charge"]]
+    for place, release in enumerate(releases, start=1):
+        name = f"{place:0{digits}d}{ending}"
+        (folder / name).write_bytes(encode_release(release, form, confidence=confidence))
+        rows = len(release.keys[0].labels) if release.keys else 1
+        lines.append([name, release.question, str(rows), release.cost.describe(), release.charge])
+    with (folder / "contents.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+    (folder / "releases.json").write_bytes(encode_releases(releases, AnswerFormat.json, confidence=confidence))
 
 
 def distinct_names(keys: Sequence[str], outputs: Sequence[str]) -> list[str]:
@@ -83,7 +119,9 @@ def encode_release(release: Release, form: AnswerFormat, *, confidence: float) -
 
 
 def encode_releases(releases: Sequence[Release], form: AnswerFormat, *, confidence: float) -> bytes:
-    """Return a release as the bytes of a file; several as tables under each other, or as a JSON list."""
+    """Return a release as the bytes of a file; several as tables under each other, a JSON list or sheets of a workbook."""
+    if form is AnswerFormat.xlsx:
+        return encode_workbook_of(releases, confidence=confidence)
     if len(releases) == 1:
         return encode_release(releases[0], form, confidence=confidence)
     if form is AnswerFormat.json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared.option_rules import not_with
-from sordino.cli.shared.options import ProjectPath, Quiet, TextForm, TextFormat
+from sordino.cli.shared.options import ProjectPath, Quiet, TextForm, TextFormat, ends_in
 from sordino.cli.shared.terminal import note, paint, say
 from sordino.core.errors import DeclarationError
 from sordino.core.text_table import plain
@@ -33,6 +33,16 @@ AgainstData = Annotated[
     bool,
     typer.Option("--against-data", help="Count the cells and lines that do not fit: NOT PRIVATE, for the curator."),
 ]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE.html",
+        help="With --against-data: write the comparison as a page, NOT PRIVATE.",
+        callback=ends_in(".html"),
+    ),
+]
 
 
 def check(
@@ -40,13 +50,15 @@ def check(
     schema: Schema = False,
     against_data: Annotated[AgainstData, _NOT_WITH_SCHEMA] = False,
     form: Annotated[TextForm, _NOT_WITH_SCHEMA] = TextFormat.table,
+    output: Annotated[Output, _NOT_WITH_SCHEMA] = None,
     project: Annotated[ProjectPath, _NOT_WITH_SCHEMA] = None,
     quiet: Annotated[Quiet, _NOT_WITH_SCHEMA] = False,
 ) -> None:
     """Check the project file, and that its sources can be opened. A problem states its line, the rule and the nearest valid key.
 
     Nothing is asked, and without --against-data nothing is recorded and nothing of the data shown. With it, it is recorded
-    that the tables were compared with their data, not what was found. Exit 2 if there is a problem.
+    that the tables were compared with their data, not what was found; a table for each says how many cells of each column
+    were read, clipped and missing, and why. Exit 2 if there is a problem.
     """
     import sordino as sd
     from sordino.ask.curator.project_check import compare_project
@@ -59,6 +71,8 @@ def check(
         return
     if path is not None and project is not None:
         raise DeclarationError("name the project file once: as FILE or with --project")
+    if output is not None and not against_data:
+        raise DeclarationError("--output is the page of --against-data: add that, or leave out --output")
     place = project_path(path or project)
     problems = sd.check_project(place)
     compared = {} if problems or not against_data else compare_project(load_project(place))
@@ -72,12 +86,16 @@ def check(
             say(plain(str(problem)))
     if problems:
         raise typer.Exit(2)
+    if output is not None:
+        _write_page(output, load_project(place), compared)
+        note(f"wrote {output}: NOT PRIVATE", quiet=quiet)
     if form is TextFormat.table:
         _print_sound(place, load_project(place), compared, quiet=quiet)
 
 
 def _print_sound(place: Path, project: Project, compared: Mapping[str, DataCheck], *, quiet: bool) -> None:
     from sordino.ask.curator.project_check import describe_steps
+    from sordino.cli.declare.compared_columns import NOT_LOOKED_AT
 
     days = _days_compared(project)
     never = [name for name, day in days.items() if day is None]
@@ -85,8 +103,10 @@ def _print_sound(place: Path, project: Project, compared: Mapping[str, DataCheck
     verdict = "has no problem in itself" if never else "is sound"
     for line in [f"{place} {verdict}: {_count_parts(project)}", *describe_steps(project)]:
         note(line, quiet=quiet, aside=False)
-    for line in _misfit_lines(place, compared):
+    for line in _misfit_lines(place, project, compared):
         say(line)
+    if compared:
+        note(f"not looked at: {'; '.join(NOT_LOOKED_AT)}", quiet=quiet, aside=False)
     if never:
         note(_NEVER_COMPARED.format(tables=", ".join(never)), quiet=quiet, aside=False)
     elif not compared:
@@ -101,10 +121,21 @@ def _days_compared(project: Project) -> dict[str, str | None]:
     return {name: compared_on(table) for name, table in project.tables.items()}
 
 
-def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[str]:
-    """Yield what does not fit, each with the line of the project file to change."""
+def _write_page(output: Path, project: Project, compared: Mapping[str, DataCheck]) -> None:
+    from sordino.ask.curator.project_check import MARK
+    from sordino.cli.declare.compared_columns import fit_page
+    from sordino.cli.shared.atomic_file import open_atomic
+
+    domains = {name: table.domain for name, table in project.tables.items()}
+    with open_atomic(output) as file:
+        file.write(fit_page(compared, domains, mark=MARK).encode())
+
+
+def _misfit_lines(place: Path, project: Project, compared: Mapping[str, DataCheck]) -> Iterator[str]:
+    """Yield how each column fits, and what does not, each with the line of the project file to change."""
     from sordino.ask.curator.project_check import MARK
     from sordino.ask.project.positions import dotted_key, positions
+    from sordino.cli.declare.compared_columns import fit_lines
 
     if not compared:
         return
@@ -117,9 +148,8 @@ def _misfit_lines(place: Path, compared: Mapping[str, DataCheck]) -> Iterator[st
             at = ("tables", name, *misfit.key.split(".", 1))
             line = next(lines[at[:n]][0] for n in range(len(at), 0, -1) if at[:n] in lines)
             yield plain(f"{place}:{line}: {dotted_key(at)}: {misfit.what}: {misfit.count:,}; {misfit.change}")
-        for column, counts in check.columns.items():
-            if counts.missing:
-                yield plain(f"  {column}: missing cells: {counts.missing:,}")
+        for text in fit_lines(check, project.tables[name].domain):
+            yield plain(f"  {text}")
 
 
 def _count_parts(project: Project) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -66,6 +67,28 @@ def open_if_named(target: Path | None) -> Iterator[AtomicFile | None]:
         return
     with open_atomic(target) as file:
         yield file
+
+
+@contextmanager
+def open_folder(target: Path) -> Iterator[Path]:
+    """Make an empty folder beside `target`, which takes its place afterwards if the block ends well, and is gone if not.
+
+    Raises DeclarationError where something is there already or the directory cannot be written.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise DeclarationError(f"{target} exists already: name a folder that is new or empty")
+    if not target.parent.is_dir():
+        raise DeclarationError(f"{target} cannot be written: its directory is missing; make the directory first")
+    try:
+        place = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except OSError as error:
+        raise DeclarationError(f"{target} cannot be written: {error.strerror}; name another place") from None
+    place.chmod(0o777 & ~_umask())
+    try:
+        yield place
+        place.replace(target)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager

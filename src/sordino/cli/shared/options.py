@@ -81,7 +81,7 @@ def _read_delimiter(given: str | None) -> str | None:
 
 
 # How an answer, a list and a text are written.
-AnswerFormat = StrEnum("AnswerFormat", "table json csv parquet")
+AnswerFormat = StrEnum("AnswerFormat", "table json csv parquet xlsx")
 ListFormat = StrEnum("ListFormat", "table json csv")
 TextFormat = StrEnum("TextFormat", "table json")
 

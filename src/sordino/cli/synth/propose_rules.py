@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, say
@@ -58,13 +58,10 @@ def synth_rules(
         return
     curator = table_at(project, declared.name, spender=spender)
     release = count_violations(curator, [p.rule for p in proposals], **losses)
-    # One count has an interval, several have one each by name.
-    bounds: Any = release.interval(confidence)
-    intervals = bounds if isinstance(bounds, dict) else {"rule_1": bounds}
+    (row,) = release.to_arrow(intervals=True, confidence=confidence).to_pylist()
     counts = []
     for place in range(1, len(proposals) + 1):
-        value = float(release.table[f"rule_{place}"][0].as_py())
-        low, high = map(float, intervals[f"rule_{place}"])
+        value, low, high = (float(row[f"rule_{place}{end}"]) for end in ("", "_lower", "_upper"))
         counts.append(f"; broken in {max(value, 0.0):,.0f} rows ({max(low, 0.0):,.0f} to {max(high, 0.0):,.0f})")
     _print(proposals, counts)
     for line in cost_lines(release):

@@ -20,12 +20,23 @@ _CHUNK = 1_000_000
 
 
 def synth_show(
-    model: ModelFile, confidence: given.Confidence = 0.95, form: given.TextForm = given.TextFormat.table
+    model: ModelFile,
+    confidence: given.Confidence = 0.95,
+    form: given.TextForm = given.TextFormat.table,
+    plot: given.PictureFile = None,
 ) -> None:
-    """Show how a model was made and what it cost, its columns, its cliques and its stated errors."""
+    """Show how a model was made and what it cost, its columns, its cliques and its stated errors; --plot draws the columns."""
     from sordino import synth
+    from sordino.cli.shared.atomic_file import open_atomic
+    from sordino.reporting.charts import plot as draw
+    from sordino.reporting.picture import encode_picture
 
-    data = synth.load(model).to_dict(confidence=confidence)
+    loaded = synth.load(model)
+    if plot is not None:
+        with open_atomic(plot) as picture:
+            picture.write(encode_picture(draw(loaded, confidence=confidence), plot.suffix))
+        note(f"wrote {plot}")
+    data = loaded.to_dict(confidence=confidence)
     if form is given.TextFormat.json:
         say(json.dumps(data, ensure_ascii=False, indent=2))
         return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -73,7 +73,7 @@ def default_delimiter(source: str) -> str:
 
 def _copy(source: Path, target: Path, dialect: CsvDialect) -> dict[str, str | None]:
     names = _column_names(source, dialect)
-    _check_quotes(source, dialect.quote)
+    check_quotes(source, dialect.quote)
     types = _copy_rows(source, target, names, dialect)
     return {name: types.get(name) for name in names}
 
@@ -104,7 +104,7 @@ def _column_names(source: Path, dialect: CsvDialect) -> list[str]:
     return names
 
 
-def _check_quotes(source: Path, quote: str) -> None:
+def check_quotes(source: Path, quote: str) -> None:
     """Raise SourceError where a quote is never closed: it would swallow every row after it."""
     sign, seen = quote.encode(), 0
     if not sign:
@@ -120,31 +120,45 @@ def _check_quotes(source: Path, quote: str) -> None:
 def _copy_rows(source: Path, target: Path, names: list[str], dialect: CsvDialect) -> dict[str, str]:
     """Copy the rows, and return the type that all cells of a column can be read as, where there is one."""
     import pyarrow as pa
-    import pyarrow.csv as pc
     import pyarrow.parquet as pq
 
-    refused: list[Any] = []
     types_left = {name: list(_KINDS) for name in names}
     schema = pa.schema([(name, pa.string()) for name in names])
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        for cells in read_csv_batches(source, names, dialect, header_rows=int(dialect.header)):
+            writer.write_batch(cells)
+            _narrow(types_left, cells)
+        types = {name: left[0] for name, left in types_left.items() if 0 < len(left) < len(_KINDS)}
+        writer.add_key_value_metadata({TYPES: json.dumps(types)})
+    return types
+
+
+def read_csv_batches(
+    source: Path, names: list[str], dialect: CsvDialect, *, skip_rows: int = 0, header_rows: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a CSV file as batches of trimmed text, missing cells as None, after lines and rows to skip.
+
+    Raises SourceError for a row of another length, text that is not of the encoding, and where the file cannot be read.
+    """
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    refused: list[Any] = []
     try:
-        with (
-            pc.open_csv(source, **_csv_options(names, dialect, refused)) as batches,
-            pq.ParquetWriter(target, schema, compression="zstd") as writer,
-        ):
+        with pc.open_csv(source, **_csv_options(names, dialect, refused, skip_rows, header_rows)) as batches:
             for batch in batches:
-                cells = _trim(batch, ("", *dialect.null_values))
-                writer.write_batch(cells)
-                _narrow(types_left, cells)
-            found = {name: left[0] for name, left in types_left.items() if 0 < len(left) < len(_KINDS)}
-            writer.add_key_value_metadata({TYPES: json.dumps(found)})
+                yield _trim(batch, ("", *dialect.null_values))
     except pa.ArrowInvalid as error:
-        raise SourceError(_describe_failure(source, refused, str(error))) from None
+        raise SourceError(describe_failure(source, refused, dialect.encoding, str(error))) from None
+    except UnicodeError:
+        raise SourceError(describe_bad_byte(source, dialect.encoding)) from None
     except OSError as error:
         raise SourceError(f"{source} cannot be copied: {error.strerror or 'the disk refused'}") from None
-    return found
 
 
-def _csv_options(names: list[str], dialect: CsvDialect, refused: list[Any]) -> dict[str, Any]:
+def _csv_options(
+    names: list[str], dialect: CsvDialect, refused: list[Any], skip_rows: int, header_rows: int
+) -> dict[str, Any]:
     """Return Arrow's options of a dialect; a row of another length stops the reading and is added to `refused`."""
     import pyarrow as pa
     import pyarrow.csv as pc
@@ -159,7 +173,8 @@ def _csv_options(names: list[str], dialect: CsvDialect, refused: list[Any]) -> d
             column_names=names,
             encoding=dialect.encoding,
             block_size=_BLOCK,
-            skip_rows_after_names=1 if dialect.header else 0,
+            skip_rows=skip_rows,
+            skip_rows_after_names=header_rows,
             use_threads=False,
         ),
         "parse_options": pc.ParseOptions(
@@ -198,14 +213,42 @@ def _trim(batch: pa.RecordBatch, null_values: Sequence[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _describe_failure(source: Path, refused: list[Any], said: str) -> str:
+def describe_failure(source: Path, refused: list[Any], encoding: str, words: str) -> str:
+    """Return why Arrow could not read a CSV file: the row of another length, the byte of another encoding, its own words."""
     if refused:
         row = refused[0]
         where = f"row {row.number}" if row.number is not None else "a row"
         cells = f"{row.actual_columns} cell{'s' * (row.actual_columns != 1)}"
         return f"{where} of {source} has {cells}, not {row.expected_columns}; nothing was written"
-    if "utf-8" in said.lower() or "utf8" in said.lower():
-        return (
-            f"{source} is not text in this encoding; try {arg('encoding=')}'latin-1' or 'cp1252'; nothing was written"
-        )
-    return f"{source} cannot be read as CSV ({said.splitlines()[0][:200]}); check {arg('quote=')}; nothing was written"
+    if "utf-8" in words.lower() or "utf8" in words.lower():
+        return describe_bad_byte(source, encoding)
+    return f"{source} cannot be read as CSV ({words.splitlines()[0][:200]}); check {arg('quote=')}; nothing was written"
+
+
+def describe_bad_byte(path: Path, encoding: str) -> str:
+    """Return which byte does not fit an encoding, in which row it stands, and an encoding that reads the whole file."""
+    others = [name for name in ("utf-8", "cp1252", "latin-1") if name != encoding.lower()]
+    # in other encodings a byte that ends a line may be part of a character
+    lines_end = not encoding.lower().startswith(("utf-16", "utf16", "utf-32", "utf32"))
+    with path.open("rb") as file:
+        for row, line in enumerate(file if lines_end else (), start=1):
+            try:
+                line.decode(encoding)
+            except UnicodeDecodeError as error:
+                fits = next((name for name in others if _decodes(path, name)), None)
+                way = (
+                    f"{arg('encoding=')}{fits!r} reads the whole file" if fits else f"state another {arg('encoding=')}"
+                )
+                byte = line[error.start : error.start + 1].hex()
+                return f"byte 0x{byte} in row {row} of {path} is no {encoding}: {way}; nothing was written"
+    return f"{path} is not text in {encoding}: state another {arg('encoding=')}; nothing was written"
+
+
+def _decodes(path: Path, encoding: str) -> bool:
+    try:
+        with path.open(encoding=encoding) as file:
+            while file.read(1 << 20):
+                pass
+    except UnicodeError:
+        return False
+    return True

@@ -6,13 +6,14 @@ import contextlib
 import glob
 import json
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from sordino.ask.engines.readers.csv_import import TYPES, default_delimiter
+from sordino.ask.engines.readers.import_file import GUESSED, LABELS
 from sordino.ask.engines.readers.lake_tables import check_folder
 from sordino.ask.engines.readers.sqlite_file import sqlite_columns
 from sordino.core.errors import DeclarationError, SourceError, nearest
@@ -36,17 +37,23 @@ if TYPE_CHECKING:
 
 Columns = list[tuple[str, str | None]]
 
+# Files of a folder whose columns are compared.
+_MOST_LOOKED_AT = 1000
 _STATED = ("csv", "jsonl", "parquet", "duckdb", "sqlite", "arrow")  # formats whose files state their columns to us
 
 
 @dataclass(frozen=True, slots=True)
 class FileSchema:
-    """Hold the columns of a file - name and physical type, None where it states none - and what else to declare."""
+    """The columns of a file - name and physical type, None where it states none - and what else to declare.
+
+    `labels` are the values that a codebook in the file gives a column, which are public.
+    """
 
     columns: Sequence[tuple[str, str | None]]
     csv: Csv | None = None
     relation: str | None = None
     remarks: tuple[str, ...] = ()
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def read_schema(
@@ -165,17 +172,22 @@ def _parquet_schema(source: str) -> FileSchema:
         raise SourceError(f"source {source!r} is missing: there is no such file")
     schema: pa.Schema | None = None
     seen: dict[str, str] = {}
+    labels: dict[str, list[str]] = {}
+    guessed: list[str] = []
     try:
         with open_binary(files[0]) as opened, pq.ParquetFile(opened) as file:
             schema = file.schema_arrow
-            seen = json.loads((file.metadata.metadata or {}).get(TYPES.encode(), b"{}"))
+            about = file.metadata.metadata or {}
+            seen = json.loads(about.get(TYPES.encode(), b"{}"))
+            labels = json.loads(about.get(LABELS.encode(), b"{}"))
+            guessed = json.loads(about.get(GUESSED.encode(), b"[]"))
     except (pa.ArrowException, OSError, ValueError):
         schema = None
     if schema is None:
         raise SourceError(f"source {source!r} cannot be opened as Parquet: check its path, format and rights")
-    said = "types of text columns are those that `sordino import` read in the cells: change what is not public"
-    found: Columns = [(field.name, seen.get(field.name, _physical_type(field.type))) for field in schema]
-    return FileSchema(found, remarks=(said,) if seen else ())
+    remark = "`sordino import` read types in the cells: change what is not public"
+    columns: Columns = [(column.name, seen.get(column.name, _physical_type(column.type))) for column in schema]
+    return FileSchema(columns, remarks=(remark,) if seen or guessed else (), labels=labels)
 
 
 def _folder_schema(source: str) -> FileSchema:
@@ -184,10 +196,39 @@ def _folder_schema(source: str) -> FileSchema:
     if not files:
         raise SourceError(f"source {source!r} is missing: there is no such folder with .parquet files in it")
     found = _parquet_schema(files[0])
+    lacking = _columns_lacking(files[:_MOST_LOOKED_AT], source)
     parts = (part.partition("=") for part in Path(files[0]).relative_to(source).parent.parts)
     keys = [unquote(key) for key, sign, _ in parts if sign]
     columns: Columns = [(name, kind) for name, kind in found.columns if name not in keys]
-    return FileSchema([*columns, *((key, "string") for key in keys)], remarks=found.remarks)
+    remarks = (*found.remarks, *lacking)
+    return FileSchema([*columns, *((key, "string") for key in keys)], remarks=remarks)
+
+
+def _columns_lacking(files: Sequence[str], folder: str) -> list[str]:
+    """Return, in words, which files of a folder lack a column of its first or have others.
+
+    Raises DeclarationError where a file has no column of the first: they are no parts of one table.
+    """
+    first = {name.lower(): name for name, _ in _parquet_schema(files[0]).columns}
+    lacking: dict[str, list[str]] = {}
+    extra: dict[str, list[str]] = {}
+    for file in files[1:]:
+        names = {name.lower(): name for name, _ in _parquet_schema(file).columns}
+        if not names.keys() & first.keys():
+            raise DeclarationError(
+                f"{folder!r} holds files of several tables: {Path(file).name} has no column of {Path(files[0]).name}; "
+                f"name one file, or a folder of files that are one table"
+            )
+        for name in first.keys() - names.keys():
+            lacking.setdefault(first[name], []).append(Path(file).name)
+        for name in names.keys() - first.keys():
+            extra.setdefault(names[name], []).append(Path(file).name)
+    remarks = [f"{name}: no column of {', '.join(sorted(which)[:5])}" for name, which in sorted(lacking.items())]
+    remarks += [
+        f"{name}: a column of {', '.join(sorted(which)[:5])}, not of the first file"
+        for name, which in sorted(extra.items())
+    ]
+    return remarks
 
 
 def _find(source: str, pattern: str) -> list[str]:

@@ -174,7 +174,14 @@ def number_cell(name: str, column: Column) -> BoundNumber:
     if isinstance(column, DateTime):
         return _datetime(name, column)
     kind = type(column).__name__.lower()
-    raise QuestionRefused(f"column {name!r} is declared as {kind}, so it has no numbers to compute or compare with")
+    values = list(getattr(column, "values", ()))
+    value = values[0] if values and isinstance(column, Category) else None
+    meets = f"{name} = {value!r}" if value is not None else name
+    # of a truth or of one value, a mean is a share
+    share = f"; a share is COUNT(*) FILTER (WHERE {meets}) / COUNT(*)" if not isinstance(column, Identifier) else ""
+    raise QuestionRefused(
+        f"column {name!r} is declared as {kind}, so it has no numbers to compute or compare with{share}"
+    )
 
 
 def integer_cell(name: str, column: Integer) -> BoundNumber:

@@ -36,7 +36,7 @@ from sordino.ask.queries.sql.unit_windows import WindowReader, has_window, own_a
 from sordino.ask.queries.sql.values import Translator
 from sordino.ask.queries.unit_aggregates import first, last
 from sordino.ask.queries.unit_values import UnitValues, column_names
-from sordino.core.errors import QuestionRefused, UnknownName, nearest
+from sordino.core.errors import QuestionRefused, UnknownName, hint_quotes, nearest
 
 # ---- A sub-query grouped by the privacy unit: one row a unit, its values computed from all of the unit's rows
 #
@@ -482,7 +482,8 @@ class Scope:
         if self.columns is None:
             return col(item.name)
         if item.name.lower() not in self.columns:
-            hint = nearest(item.name, [name for name, _ in self.every().values()])
+            names = [name for name, _ in self.every().values()]
+            hint = nearest(item.name, names) + hint_quotes(item.name, names)
             what = f"column {item.name!r} is not declared, so it cannot be asked about; {hint}"
             text = "'" + item.name.replace("'", "''") + "'"
             quoted = item.this.args.get("quoted") and text.isprintable()

@@ -1,0 +1,431 @@
+"""A file as people have it to typed Parquet, with a recipe of what was done. For the curator: NOT PRIVATE.
+
+First every cell is copied as text. Then each column's cells are held against the formats that the curator states, or, where
+nothing is stated, against the usual ones; a column whose cells all match one is converted. Nothing is charged, since nothing
+here is an answer, and what is printed is for the curator's eyes.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sordino.ask.engines.readers.cell_formats import (
+    KINDS,
+    CellFormat,
+    conflicting,
+    day_formats,
+    number_formats,
+    quote_literal,
+    quote_name,
+    truth_formats,
+)
+from sordino.ask.engines.readers.text_tables import Layout, open_text_table
+from sordino.core.errors import DeclarationError, SourceError, nearest
+
+if TYPE_CHECKING:
+    import duckdb
+
+# Keys of Parquet's metadata: the labels of a codebook by column, which `sordino init` proposes as declared values, and the
+# columns whose types were read in the cells, which it says.
+LABELS = "sordino_labels"
+GUESSED = "sordino_guessed"
+_BY_COLUMN = ("null", "decimal", "thousands", "date", "true", "false")
+_RECIPE_HEAD = """\
+# How a table was imported. `sordino import THIS.toml` does it again, and guesses nothing.
+# It holds how cells are written, never a cell, a count, or a value that was seen in the data.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRules:
+    """How cells are written, as the curator states it: each a value for all columns, or COLUMN=value for one.
+
+    `null` are texts that mean missing, beside empty cells; `date` a format such as %d.%m.%Y; `types` says of a column
+    what it is (`Kosten=text`). What is not stated is guessed from the cells.
+    """
+
+    null: tuple[str, ...] = ()
+    decimal: tuple[str, ...] = ()
+    thousands: tuple[str, ...] = ()
+    date: tuple[str, ...] = ()
+    true: tuple[str, ...] = ()
+    false: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedColumn:
+    """A column of an import: its name, how its cells are written, whether that is a guess, and the labels of a codebook."""
+
+    name: str
+    format: CellFormat
+    guessed: bool = False
+    labels: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRecord:
+    """What an import did: its columns, notes in words, and the recipe that repeats it."""
+
+    columns: tuple[ImportedColumn, ...]
+    notes: tuple[str, ...]
+    recipe: str
+
+    @property
+    def guesses(self) -> tuple[ImportedColumn, ...]:
+        """The columns whose format nobody stated."""
+        return tuple(column for column in self.columns if column.guessed and column.format.kind != "text")
+
+
+def import_file(
+    source: str | Path,
+    target: str | Path,
+    *,
+    layout: Layout | None = None,
+    rules: CellRules | None = None,
+    strict: bool = False,
+    confirm: Callable[[Sequence[ImportedColumn]], bool] | None = None,
+) -> ImportRecord:
+    """Write a file, a folder or a database's table as typed Parquet; return what was done, with the recipe that repeats it.
+
+    Cells are trimmed, and empty ones are missing. A column becomes numbers, days, moments or truths where all of its cells
+    are written so; else it stays text, as a number with a leading zero does. Where cells can be read in two ways (01/02/2024)
+    it stays text, with a note, until one is stated. Percent becomes a fraction, an amount loses its currency.
+
+    With `strict` a guess is refused; `confirm` sees the guesses, and what it does not confirm stays text. NOT PRIVATE: an
+    error names the row that it stands in. Raises SourceError where the file cannot be read or a cell does not fit what is
+    stated, DeclarationError where the layout or the rules do not fit the file; then no target is written.
+    """
+    layout = layout or Layout()
+    rules = rules or CellRules()
+    with (
+        tempfile.TemporaryDirectory(prefix=".sordino-", dir=Path(target).absolute().parent) as folder,
+        open_text_table(str(source), layout) as table,
+    ):
+        text = Path(folder) / "text.parquet"
+        _write_text(text, table.names, table.batches)
+        stated = _read_rules(rules, table.names)
+        with _open(text) as connection:
+            columns = _choose_formats(connection, table.names, stated, table.labels)
+            guesses = [column for column in columns if column.guessed and column.format.kind != "text"]
+            if strict and guesses:
+                _refuse_guesses(guesses)
+            if confirm is not None and guesses and not confirm(guesses):
+                columns = [_as_text(column) if column.guessed else column for column in columns]
+            _convert(connection, columns, stated, Path(target))
+    notes = [*table.notes, *(f"{column.name}: {column.note}" for column in columns if column.note)]
+    recipe = write_recipe(str(source), str(target), layout, rules, columns)
+    return ImportRecord(tuple(columns), tuple(notes), recipe)
+
+
+# ---- The rules of each column
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What is stated of one column: None, or nothing, where it is to be guessed."""
+
+    null: tuple[str, ...]
+    decimal: str | None
+    thousands: str | None
+    date: str | None
+    true: tuple[str, ...]
+    false: tuple[str, ...]
+    kind: str | None
+
+
+def _read_rules(rules: CellRules, names: Sequence[str]) -> dict[str, _Stated]:
+    """Return what is stated of each column: what names a column is for it alone, and goes before what is for all."""
+    by_column: dict[str, dict[str, list[str]]] = {name: {} for name in names}
+    for rule in (*_BY_COLUMN, "types"):
+        for text in getattr(rules, rule):
+            name, sign, value = text.partition("=")
+            if sign and name in by_column:
+                by_column[name].setdefault(rule, []).append(value)
+            elif rule == "types":
+                raise DeclarationError(f"--type takes COLUMN=TYPE, such as Kosten=text: {nearest(name, names)}")
+    everywhere = {
+        rule: [text for text in getattr(rules, rule) if text.partition("=")[0] not in by_column] for rule in _BY_COLUMN
+    }
+    return {name: _state(name, by_column[name], everywhere) for name in names}
+
+
+def _state(name: str, own: Mapping[str, list[str]], everywhere: Mapping[str, list[str]]) -> _Stated:
+    def one(rule: str) -> str | None:
+        values = own.get(rule) or everywhere[rule]
+        if len(values) > 1:
+            raise DeclarationError(f"--{rule} is stated {len(values)} times for column {name!r}: state it once")
+        return values[0] if values else None
+
+    kind = own.get("types", [None])[0]
+    if kind is not None and kind not in KINDS:
+        raise DeclarationError(f"column {name!r}: {nearest(kind, KINDS)}")
+    return _Stated(
+        null=(*own.get("null", ()), *everywhere["null"]),
+        decimal=one("decimal"),
+        thousands=one("thousands"),
+        # a stated format of dates is tried on every column, and binds the one that is named with it
+        date=one("date"),
+        true=tuple(own.get("true") or everywhere["true"]),
+        false=tuple(own.get("false") or everywhere["false"]),
+        kind=kind or ("date" if "date" in own else None),
+    )
+
+
+def _candidates(stated: _Stated) -> Iterator[CellFormat]:
+    """Yield the formats that a column is held against, the preferred ones first."""
+    if stated.kind == "text":
+        return
+    formats = [
+        *(truth_formats(stated.true, stated.false) if stated.true else ()),
+        *number_formats(stated.decimal, stated.thousands),
+        *day_formats(stated.date),
+        *(day_formats(None) if stated.date is not None and stated.kind != "date" else ()),
+        *truth_formats((), ()),
+    ]
+    wanted = {"date": ("date", "moment")}.get(stated.kind or "", (stated.kind,))
+    for form in dict.fromkeys(formats):
+        if stated.kind is None or form.kind in wanted:
+            yield form
+
+
+# ---- Text, formats, values
+
+
+def _write_text(path: Path, names: Sequence[str], batches: Iterator[Any]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([(name, pa.string()) for name in names])
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _open(text: Path) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute(
+        f"CREATE VIEW cells AS SELECT * FROM read_parquet({quote_literal(str(text))}, file_row_number = true)"
+    )
+    return connection
+
+
+def _cell(name: str, stated: _Stated) -> str:
+    """Return the SQL of a cell: its trimmed text, NULL where it is empty or means missing."""
+    cell = f"nullif({quote_name(name)}, '')"
+    for mark in stated.null:
+        cell = f"nullif({cell}, {quote_literal(mark)})"
+    return cell
+
+
+def _fits(cell: str, form: CellFormat) -> str:
+    """Return the SQL of whether a cell is missing or is written in a format and has a value."""
+    written = f"regexp_full_match({cell}, {quote_literal(form.pattern)})"
+    return f"({cell} IS NULL OR ({written} AND ({form.value(cell)}) IS NOT NULL))"
+
+
+def _choose_formats(
+    connection: duckdb.DuckDBPyConnection,
+    names: Sequence[str],
+    stated: Mapping[str, _Stated],
+    labels: Mapping[str, tuple[str, ...]],
+) -> list[ImportedColumn]:
+    columns = []
+    for name in names:
+        if name in labels:
+            columns.append(ImportedColumn(name, CellFormat("text"), labels=labels[name]))
+            continue
+        columns.append(_choose_format(connection, name, stated[name]))
+    return columns
+
+
+def _choose_format(connection: duckdb.DuckDBPyConnection, name: str, stated: _Stated) -> ImportedColumn:
+    """Return a column with the first format that all of its cells have; text where none does, or two contradict each other."""
+    formats = list(_candidates(stated))
+    cell = _cell(name, stated)
+    text = ImportedColumn(name, CellFormat("text"), guessed=stated.kind is None)
+    if not formats:
+        return text
+    # a handful of cells rules out nearly every format, so that few are held against the whole column
+    few = _matching(connection, f"(SELECT * FROM cells WHERE {cell} IS NOT NULL LIMIT 100)", cell, formats)
+    matching = _matching(connection, "cells", cell, few)
+    filled = connection.execute(f"SELECT count({cell}) FROM cells").fetchone()
+    if not filled or filled[0] == 0:
+        return ImportedColumn(name, CellFormat("text"), guessed=True, note="every cell is missing, so it stays text")
+    if not matching:
+        if stated.kind is not None:
+            _refuse_cell(connection, name, cell, formats)
+        note = _nearest_format(connection, name, cell, formats, filled[0])
+        return ImportedColumn(name, CellFormat("text"), guessed=True, note=note)
+    form = matching[0]
+    states = stated.kind is not None or (form.kind in ("date", "moment") and form.date == stated.date)
+    other = next((another for another in matching[1:] if conflicting(form, another)), None)
+    if other is not None and not states:
+        ways = f"{form.describe()} or {other.describe()}"
+        return ImportedColumn(
+            name, CellFormat("text"), guessed=True, note=f"stays text, since its cells can be {ways}: state which"
+        )
+    marked = form.decimal == stated.decimal and form.kind != "integer"
+    return ImportedColumn(name, form, guessed=not (states or (marked and form.thousands in ("", stated.thousands))))
+
+
+def _matching(
+    connection: duckdb.DuckDBPyConnection, rows: str, cell: str, formats: Sequence[CellFormat]
+) -> list[CellFormat]:
+    if not formats:
+        return []
+    tests = ", ".join(f"bool_and({_fits(cell, form)})" for form in formats)
+    answers = connection.execute(f"SELECT {tests} FROM {rows}").fetchone() or ()
+    return [form for form, fits in zip(formats, answers, strict=True) if fits]
+
+
+def _refuse_cell(connection: duckdb.DuckDBPyConnection, name: str, cell: str, formats: Sequence[CellFormat]) -> None:
+    """Raise SourceError with the first row whose cell is not written as it is stated."""
+    fitting = " OR ".join(f"({_fits(cell, form)})" for form in formats)
+    row = connection.execute(
+        f"SELECT file_row_number + 1, {cell} FROM cells WHERE NOT ({fitting}) ORDER BY 1 LIMIT 1"
+    ).fetchone()
+    kind = formats[0].describe()
+    where = (
+        "the rows cannot be read in one way" if row is None else f"row {row[0]} of the table holds {str(row[1])[:60]!r}"
+    )
+    raise SourceError(
+        f"column {name!r} is stated as {kind}, and {where} (NOT PRIVATE): state --null TEXT if it means missing, or "
+        f"--type {name}=text; nothing was written"
+    )
+
+
+def _nearest_format(
+    connection: duckdb.DuckDBPyConnection, name: str, cell: str, formats: Sequence[CellFormat], filled: int
+) -> str:
+    """Return which format most cells of a column of text have, and the first that has it not; nothing where most have none."""
+    tests = ", ".join(f"count(*) FILTER (WHERE {cell} IS NOT NULL AND {_fits(cell, form)})" for form in formats)
+    counts = connection.execute(f"SELECT {tests} FROM cells").fetchone() or ()
+    best = max(range(len(formats)), key=lambda place: counts[place])
+    if counts[best] * 2 <= filled:
+        return ""
+    misfit = f"SELECT file_row_number + 1, {cell} FROM cells WHERE NOT {_fits(cell, formats[best])} ORDER BY 1 LIMIT 1"
+    row, text = connection.execute(misfit).fetchone() or (0, "")
+    rest = filled - counts[best]
+    are = "is not, in" if rest == 1 else "are not, the first in"
+    return (
+        f"stays text: {counts[best]:,} of {filled:,} cells are {formats[best].describe()}, {rest:,} {are} row {row} "
+        f"({text[:40]!r}): --null {json.dumps(f'{name}={text[:40]}', ensure_ascii=False)} if that means missing"
+    )
+
+
+def _as_text(column: ImportedColumn) -> ImportedColumn:
+    return ImportedColumn(column.name, CellFormat("text"), labels=column.labels)
+
+
+def _refuse_guesses(guesses: Sequence[ImportedColumn]) -> None:
+    ways = ", ".join(
+        f"--type {json.dumps(f'{column.name}={column.format.kind}', ensure_ascii=False)}" for column in guesses
+    )
+    raise DeclarationError(f"with --strict nothing is guessed: state {ways}, or =text for any of them")
+
+
+def _convert(
+    connection: duckdb.DuckDBPyConnection,
+    columns: Sequence[ImportedColumn],
+    stated: Mapping[str, _Stated],
+    target: Path,
+) -> None:
+    """Write the values as Parquet, in the order of the rows, with the labels of a codebook in its metadata."""
+    import duckdb
+
+    values = ", ".join(
+        f"{column.format.value(_cell(column.name, stated[column.name]))} AS {quote_name(column.name)}"
+        for column in columns
+    )
+    labels = {column.name: list(column.labels) for column in columns if column.labels}
+    guessed = [column.name for column in columns if column.guessed and column.format.kind != "text"]
+    about = ", ".join(
+        f"{key}: {quote_literal(json.dumps(value, ensure_ascii=False))}"
+        for key, value in ((LABELS, labels), (GUESSED, guessed))
+    )
+    copied = False
+    try:
+        connection.execute(
+            f"COPY (SELECT {values} FROM cells) "
+            f"TO {quote_literal(str(target))} (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{about}}})"
+        )
+        copied = True
+    except duckdb.Error:
+        copied = False
+    if not copied:
+        raise SourceError(f"{target} cannot be written: check the place, and that the disk has room")
+
+
+# ---- The recipe
+
+
+def write_recipe(source: str, target: str, layout: Layout, rules: CellRules, columns: Sequence[ImportedColumn]) -> str:
+    """Return the recipe of an import as TOML: the file, how it is laid out, and how the cells of each column are written."""
+    import tomlkit
+
+    document = tomlkit.document()
+    document["source"] = source
+    document["target"] = target
+    table = tomlkit.table()
+    defaults = Layout()
+    for field in fields(layout):
+        value = getattr(layout, field.name)
+        if value != getattr(defaults, field.name):
+            table[field.name] = list(value) if isinstance(value, tuple) else value
+    document["layout"] = table
+    missing = tomlkit.table()
+    missing["null"] = list(rules.null)
+    document["cells"] = missing
+    described = tomlkit.table()
+    for column in columns:
+        form = column.format
+        line = tomlkit.inline_table()
+        line["type"] = form.kind
+        plain = CellFormat("text")
+        for name in ("decimal", "thousands", "date", "true", "false"):
+            value = getattr(form, name)
+            if value != getattr(plain, name):
+                line[name] = list(value) if isinstance(value, tuple) else value
+        described[column.name] = line
+    document["columns"] = described
+    return _RECIPE_HEAD + tomlkit.dumps(document)
+
+
+def read_recipe(path: str | Path) -> tuple[str, str, Layout, CellRules]:
+    """Return source, target, layout and rules of a recipe that `write_recipe` wrote; raises DeclarationError for anything else.
+
+    Places in it are relative to the recipe's own folder.
+    """
+    import tomllib
+
+    folder = Path(path).parent
+    rules: dict[str, list[str]] = {rule: [] for rule in (*_BY_COLUMN, "types")}
+    try:
+        with Path(path).open("rb") as file:
+            data = tomllib.load(file)
+        source, target = data["source"], data["target"]
+        layout: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.get("layout", {}).items()
+        }
+        rules["null"] = list(data.get("cells", {}).get("null", ()))
+        for name, line in data["columns"].items():
+            rules["types"].append(f"{name}={line['type']}")
+            for rule in ("decimal", "thousands", "date", "true", "false"):
+                given = line.get(rule, ())
+                rules[rule] += [f"{name}={value}" for value in ([given] if isinstance(given, str) else given)]
+        made = Layout(**layout)
+    except OSError as error:
+        raise DeclarationError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
+        raise DeclarationError(f"{path} is no recipe of an import: it lacks source, target or columns") from None
+    places = [place if "://" in place else str(folder / place) for place in (source, target)]
+    return places[0], places[1], made, CellRules(**{rule: tuple(texts) for rule, texts in rules.items()})
