@@ -114,6 +114,12 @@ def test_margins_that_no_table_has_are_refused() -> None:
         make_whole({**pairs, (0, 1, 2): np.full((2, 2, 2), 250.0)})
 
 
+def test_too_many_cells_in_a_cycle_are_refused_at_once() -> None:
+    tables: dict[Axes, Array] = {axes: np.full((50, 50, 50), 1.0) for axes in itertools.combinations(range(4), 3)}
+    with pytest.raises(NotWhole, match="two columns"):
+        make_whole(tables)
+
+
 def test_whole_tables_stay_as_they_are() -> None:
     rows = np.random.default_rng(2).integers(0, (4, 3, 2), (100, 3))
     tables = {axes: count(rows, (4, 3, 2), axes) for axes in itertools.combinations(range(3), 2)}
