@@ -385,9 +385,10 @@ def test_the_excess_of_a_table_that_is_measured_alone_is_that_of_laplace_noise()
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}, {"epsilon": "0.3", "delta": "1e-6"}])
 def test_intervals_cover(finish: Any, loss: dict[str, Any]) -> None:
-    """Linear intervals cover in .94 to .97 of 1,000 runs; 21 cells of one run are dependent, so each has its own rate.
+    """Through the whole corridor, 200 runs; test_table_intervals.py has 1,000 runs of the estimates alone.
 
-    A rate of .95 over 1,000 runs has a deviation of .007: a cell outside of .95 -+ .03 is 4.3 deviations off.
+    A rate of .95 over 200 runs has a deviation of .0154: a cell below .885 is 4.2 deviations off. The mean of 21 dependent cells
+    deviates by no more than one of them.
     """
     source = rows()
     budget = RHO if "rho" in loss else sd.ApproxDP(10**5, "0.5") if "delta" in loss else None
@@ -395,7 +396,7 @@ def test_intervals_cover(finish: Any, loss: dict[str, Any]) -> None:
     kept = whole_rows(source, {name for table in TABLES for name in table})
     question = sd.tabulate(TABLES, finish=finish)
     hits: dict[Any, int] = collections.defaultdict(int)
-    runs = 1000
+    runs = 200
     for _ in range(runs):
         answer = people.ask(question, **loss)
         for table in answer.tables:
@@ -404,8 +405,8 @@ def test_intervals_cover(finish: Any, loss: dict[str, Any]) -> None:
                 cell = tuple(row[name] for name in table)
                 hits[table, cell] += row["count_low"] <= exact[cell] <= row["count_high"]
     rates = np.array(list(hits.values())) / runs
-    assert rates.min() >= 0.92
-    assert 0.94 <= rates.mean() <= (0.97 if finish != "whole" else 1)
+    assert rates.min() >= 0.885
+    assert 0.92 <= rates.mean() <= (0.98 if finish != "whole" else 1)
 
 
 # ---- Questions to what was released
@@ -417,7 +418,7 @@ def test_replicates_have_the_variance_that_the_plan_states(finish: Any, loss: di
     people = protect(rows(), DOMAIN, budget=RHO if "rho" in loss else None)
     estimate = people.ask(sd.tabulate(TABLES, finish=finish), **loss).outputs[0].estimate
     assert isinstance(estimate, TableCells)
-    drawn = estimate.draw(4000, ReplicateStream(b"replicates"))
+    drawn = estimate.draw(4000, ReplicateStream(b"replicates").points)
     around = np.array(estimate.linear or estimate.cells, dtype=float)
     starts = estimate.starts()
     for noise, start, end in zip(estimate.noise, starts, starts[1:], strict=False):

@@ -85,7 +85,7 @@ def choose_level_shares(
     DeclarationError unless there is a positive weight for each level.
 
     >>> [round(float(share), 2) for share in choose_level_shares(Hierarchy(1, (np.zeros(9, int),)), noise="gaussian")]
-    [0.01, 0.99]
+    [0.19, 0.81]
     """
     from scipy.optimize import minimize
 

@@ -80,7 +80,7 @@ def find_range_basis(keys: int) -> RangeBasis:
 
     >>> basis = find_range_basis(100)
     >>> round(basis.range_variance(10, 60) * basis.length_squared, 1)
-    6.1
+    5.2
     """
     if not 1 <= keys <= _MOST_KEYS:
         raise DeclarationError(f"an ordered axis measured for ranges has at most {_MOST_KEYS:,} keys, not {keys:,}")

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from sordino.core.estimates.table_cells import TableStrategy
-from sordino.core.noise.rng import ReplicateStream
 from sordino.tables.strategy import Axes, subsets
 
 # The least variance that least squares weighs by.
 _LEAST = 1e-12
 
 
-def draw_table_noise(strategy: TableStrategy, count: int, stream: ReplicateStream) -> Any:
+def draw_table_noise(strategy: TableStrategy, count: int, points: Callable[[int], Any]) -> Any:
     """Return the noise of all cells of all tables, in steps of the measure: an array (count, cells).
 
     It is what least squares makes of noise of the strategy's laws alone: estimates are linear, so an estimate less its
-    noise is what is true. Every table's cells are in the order of its own columns.
+    noise is what is true. `points` gives so many numbers between 0 and 1, at which the laws are taken. Every table's cells
+    are in the order of its own columns.
     """
     noise = []
     for axes, law in zip(strategy.measured, strategy.laws, strict=True):
         shape = [strategy.sizes[axis] for axis in axes]
-        points = stream.points(count * math.prod(shape))
-        noise.append(np.asarray(law.quantiles(points), dtype=np.float64).reshape(count, *shape))
+        noise.append(
+            np.asarray(law.quantiles(points(count * math.prod(shape))), dtype=np.float64).reshape(count, *shape)
+        )
     parts = _find_parts(strategy, noise)
     cells = []
     for table in strategy.tables:

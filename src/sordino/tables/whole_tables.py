@@ -240,7 +240,7 @@ def round_matrix(cells: Floats, row_sums: Integers, column_sums: Integers) -> In
     little, each time where the sum of squared differences grows least. A column with too much has a cell of at least 1, so
     there always is a move, and each ends one unit nearer: the sums must be whole, not negative, and have one total.
 
-    >>> round_matrix(np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([1, 1]), np.array([1, 1])).tolist()
+    >>> round_matrix(np.array([[0.6, 0.4], [0.4, 0.6]]), np.array([1, 1]), np.array([1, 1])).tolist()
     [[1, 0], [0, 1]]
     """
     if cells.shape[0] < cells.shape[1]:

@@ -183,9 +183,9 @@ def draw_block(block: BlockAnswer, count: int, stream: ReplicateStream) -> dict[
 def _draw_table_cells(of: TableCells, count: int, stream: ReplicateStream) -> Any:
     """Return the cells of tables in each replicate; where they were made whole, the first are the linear estimates themselves."""
     if not of.linear:
-        return of.draw(count, stream)
+        return of.draw(count, stream.points)
     centers = np.array([[of.linear[place] for place in of.places or ()]])
-    values = np.concatenate([centers, of.draw(count - 1, stream)])
+    values = np.concatenate([centers, of.draw(count - 1, stream.points)])
     return np.rint(values) if of.unit.denominator == 1 else values
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -17,7 +17,6 @@ from sordino.core.estimates.estimate import ESTIMATES, Number, estimate_to_dict
 from sordino.core.estimates.noisy import to_units
 from sordino.core.lazy import load_feature
 from sordino.core.noise.laws import NoiseLaw
-from sordino.core.noise.rng import ReplicateStream
 
 Finish = Literal["whole", "linear", "raw"]
 
@@ -147,17 +146,21 @@ class TableCells:
         """Whether the noise of all cells can be drawn again, jointly."""
         return self.strategy is not None or all(noise.own is not None for noise in self.noise)
 
-    def draw(self, count: int, stream: ReplicateStream) -> Any:
-        """Return what the true values of the shown rows may be, in `count` replicates: the linear estimates less noise."""
+    def draw(self, count: int, points: Callable[[int], Any]) -> Any:
+        """Return what the true values of the shown rows may be, in `count` replicates: the linear estimates less noise.
+
+        `points` gives so many numbers between 0 and 1, at which the laws of the noise are taken.
+        """
         released = np.array([float(cell) for cell in self.linear or self.cells])
         if self.strategy is not None:
-            noise = load_feature("draw_table_noise")(self.strategy, count, stream) * float(self.unit)
+            noise = load_feature("draw_table_noise")(self.strategy, count, points) * float(self.unit)
         else:
             drawn = []
             for size, cell in zip(self.sizes, self.noise, strict=True):
                 assert cell.own is not None
-                points = stream.points(count * size)
-                drawn.append(np.asarray(cell.own.quantiles(points)).reshape(count, size) * float(self.unit))
+                drawn.append(
+                    np.asarray(cell.own.quantiles(points(count * size))).reshape(count, size) * float(self.unit)
+                )
             noise = np.concatenate(drawn, axis=1)
         return (released[None, :] - noise)[:, list(self._rows())]
 
