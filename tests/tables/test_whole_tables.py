@@ -162,19 +162,24 @@ def test_cells_that_are_no_numbers_are_refused() -> None:
         make_whole({(0,): np.array([1.0, math.nan])})
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_cells_of_at_least_zero_are_the_nearest_within_the_margins(seed: int) -> None:
-    """Against a general solver of the same quadratic problem."""
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("within", [[()], [(0,)], [(0,), (1,)]])
+def test_cells_of_at_least_zero_are_the_nearest_within_the_margins(seed: int, within: list[Axes]) -> None:
+    """Against a general solver of the same quadratic problem; what was given stays as it was."""
     rng = np.random.default_rng(seed)
     cells = rng.normal(1, 3, (3, 4))
+    given = cells.copy()
     exact = rng.poisson(2, (3, 4))
-    margins: dict[Axes, Array] = {(0,): exact.sum(axis=1), (1,): exact.sum(axis=0)}
+    margins: dict[Axes, Array] = {axes: np.asarray(exact.sum(axis=tuple({0, 1} - set(axes)))) for axes in within}
     nearest = remove_negatives((0, 1), cells, margins)
+    assert np.array_equal(cells, given)
     assert nearest.min() >= 0
-    constraints = [
-        {"type": "eq", "fun": lambda x, axis=axis, sums=margins[1 - axis,]: x.reshape(3, 4).sum(axis=axis) - sums}
-        for axis in (0, 1)
-    ]
+
+    def gap(x: Array, axes: Axes) -> Array:
+        return np.atleast_1d(x.reshape(3, 4).sum(axis=tuple({0, 1} - set(axes))) - margins[axes])
+
+    assert all(np.abs(gap(nearest, axes)).max() < 0.05 for axes in within)
+    constraints = [{"type": "eq", "fun": gap, "args": (axes,)} for axes in within]
     best = minimize(
         lambda x: float(((x - cells.ravel()) ** 2).sum()),
         exact.ravel(),
@@ -240,10 +245,22 @@ def read_census_columns() -> tuple[Array, tuple[int, ...]]:
     return rows, (17, 9, 13, 16, 7, 15, 6, 5, 5, 5, 13, 20)
 
 
-@pytest.mark.skipif(not ADULT_DISCRETE.is_file(), reason="no discrete Adult extract")
-def test_sixty_six_tables_have_half_the_error_of_separate_ones() -> None:
-    """At rho .0119: separate tables 53, linear estimates 43, whole tables at most 29, no negative cell, one total."""
-    rows, sizes = read_census_columns()
+def generate_census_rows() -> tuple[Array, tuple[int, ...]]:
+    """Return 20,440 rows of 12 columns, of 30 kinds of people: 5,866 cells in 66 tables, as in an extract of a survey."""
+    sizes = (20, 19, 13, 11, 12, 11, 9, 7, 5, 3, 3, 2)
+    rng = np.random.default_rng(5)
+    kinds = rng.choice(30, 20440, p=rng.dirichlet(np.ones(30)))
+    columns = []
+    for keys in sizes:
+        common = rng.dirichlet(np.full(keys, 0.7))
+        shares = 0.5 * common + 0.5 * rng.dirichlet(common * keys * 0.3 + 1e-3, 30)
+        above = rng.random(len(kinds))[:, None] > np.cumsum(shares, axis=1)[kinds]
+        columns.append(np.minimum(above.sum(axis=1), keys - 1))
+    return np.stack(columns, axis=1), sizes
+
+
+def compare_errors(rows: Array, sizes: tuple[int, ...]) -> tuple[float, float, float, float]:
+    """Return root mean squared errors of separate, linear and whole two-way tables at rho .0119, and the share below 0."""
     tables = list(itertools.combinations(range(12), 2))
     exact = {table: count(rows, sizes, table) for table in tables}
     cells = sum(table.size for table in exact.values())
@@ -251,11 +268,26 @@ def test_sixty_six_tables_have_half_the_error_of_separate_ones() -> None:
     def error(answers: dict[Axes, Array]) -> float:
         return math.sqrt(sum(float(((answers[t] - exact[t]) ** 2).sum()) for t in tables) / cells)
 
-    estimates = release(rows, sizes, tables, 0.0119, 1)
-    linear = {table: estimate.cells for table, estimate in estimates.items()}
+    separate = math.sqrt(len(tables) / (2 * 0.0119))
+    noise = np.random.default_rng(6)
+    negative = sum(int((exact[t] + noise.normal(size=exact[t].shape) * separate < 0).sum()) for t in tables) / cells
+    linear = {table: estimate.cells for table, estimate in release(rows, sizes, tables, 0.0119, 1).items()}
     whole = make_whole(linear)
     check_whole(whole, tables)
-    separate = math.sqrt(len(tables) / (2 * 0.0119))
+    return separate, error(linear), error(whole), negative
+
+
+def test_sixty_six_tables_have_two_thirds_of_the_error_of_separate_ones() -> None:
+    """Where 19% of separate cells are negative: 53 apart, 40 linear, and whole, with no negative cell and one total, below 36."""
+    separate, linear, whole, negative = compare_errors(*generate_census_rows())
     assert separate > 52
-    assert error(linear) < 45
-    assert error(whole) < 29
+    assert 0.17 < negative < 0.21
+    assert linear < 41
+    assert whole < 36
+
+
+@pytest.mark.skipif(not ADULT_DISCRETE.is_file(), reason="no discrete Adult extract")
+def test_sixty_six_tables_of_the_adult_extract_have_half_the_error_of_separate_ones() -> None:
+    _, linear, whole, _ = compare_errors(*read_census_columns())
+    assert linear < 45
+    assert whole < 29

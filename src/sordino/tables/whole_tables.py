@@ -90,7 +90,7 @@ def remove_negatives(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]
         return np.maximum(cells, 0.0)
     if _join_order(list(margins)) is None:
         return np.maximum(cells, 0.0)
-    shifted = cells.ravel()
+    shifted = cells.flatten()
     number = np.arange(cells.size).reshape(cells.shape)
     groups = {margin: _group_cells(axes, number, margin) for margin in margins}
     for _ in range(_ROUNDS):
@@ -101,7 +101,7 @@ def remove_negatives(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]
             if len(margins) > 1:
                 gap = np.maximum(block, 0.0).sum(axis=1) - sums.ravel()
                 worst = max(worst, float(np.abs(gap).max()))
-                shifted[groups[margin]] = block + step[:, None]
+            shifted[groups[margin]] = block + step[:, None]
         if worst < _STILL:
             break
     return np.maximum(shifted, 0.0).reshape(cells.shape)
