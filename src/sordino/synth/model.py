@@ -323,7 +323,7 @@ class Model:
         if rows <= _REFINED and not independent:
             loose = parts.loose if field is parts.field else {}
             expected = expected_pairs(field, codes, loose)
-            correlations = correlations_within(expected, self._ordered_sizes())
+            correlations = correlations_within(self._free_pairs(expected), self._ordered_sizes())
             together = {pair for pair, r in correlations.items() if abs(r) >= _TOGETHER}
             codes = refine_rows(codes, sizes, expected, rng, together=together)
             latent = self._latent(codes, correlations, rng)
@@ -341,6 +341,15 @@ class Model:
             order = [(codes[c], sizes[c]) for c in largest if c != i][:_ORDERED_BY]
             keys.append(draw_within(table, code, order, alpha=next(alphas), rng=rng, independent=independent))
         return keys
+
+    def _free_pairs(self, pairs: Mapping[Pair, Floats]) -> dict[Pair, Floats]:
+        """Return the pairs of columns that no rule names together.
+
+        What a rule makes impossible looks like a correlation, and rows are completed within their codes as the rule has it.
+        """
+        place = {column.name: i for i, column in enumerate(self.parts.columns)}
+        ruled = [{place[name] for name in rule.names if name in place} for rule in self.constraints]
+        return {pair: table for pair, table in pairs.items() if not any(set(pair) <= several for several in ruled)}
 
     def _ordered_sizes(self) -> dict[int, int]:
         """Return how many codes of each ordered column hold values."""
