@@ -41,6 +41,7 @@ _WRITERS: dict[str, tuple[str, ...]] = {  # every command that writes a file, bu
     "synth sample": ("people.model", "--rows", "3", "-o"),
     "synth answer": ("people.model", _SQL, "-o"),
     "synth report": ("people.model", "--epsilon", "0.1", "-o"),
+    "synth show": ("people.model", "--plot"),
 }
 
 

@@ -31,6 +31,7 @@ def test_every_example_is_run_here() -> None:
         "synth_adult.py",
         "synth_census.py",
         "synth_rules.py",
+        "tabulate_census.py",
     ]
     assert sorted(p.name for p in (ROOT / "examples").glob("*.py")) == known
 
@@ -51,7 +52,11 @@ def test_synth_rules() -> None:
     assert "refused: " in said
 
 
-def test_architectureholds() -> None:
+def test_tabulate_census() -> None:
+    assert "region x sex: each cell within" in run("tabulate_census.py")
+
+
+def test_households() -> None:
     assert "hiding one household" in run("households.py")
 
 

@@ -120,7 +120,6 @@ def test_one_value_a_person_and_samples_and_practice_are_of_items_too() -> None:
         lambda _: sd.sql("SELECT COUNT(*) FROM posts, UNNEST(tags) AS t(tag) WHERE tags = 'a'"),
         lambda _: sd.sql("SELECT COUNT(*) FROM posts LEFT JOIN UNNEST(tags) AS t(tag) ON TRUE"),
         lambda _: sd.sql("SELECT COUNT(*) FROM posts, UNNEST(x) AS t(tag)"),
-        lambda _: sd.sql("SELECT COUNT(*) FROM posts, UNNEST(['a']) AS t(tag)"),
         lambda _: sd.sql("SELECT COUNT(*) FROM posts, UNNEST(tags) WITH ORDINALITY AS t(tag, i)"),
         lambda _: sd.sql("SELECT COUNT(*) FROM posts, UNNEST(tags) AS t(a), UNNEST(tags) AS u(b)"),
         lambda p: p.unnest("x").agg(sd.count()),

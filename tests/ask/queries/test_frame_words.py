@@ -354,7 +354,7 @@ def test_the_answers_are_those_of_the_rows(people: Any) -> None:
         (lambda t: t.resample("M"), "dt.truncate"),
         (lambda t: t.rename({"age": "years"}), "did you mean with_columns"),
         (lambda t: t.crosstab("age", "job"), "did you mean group_by"),
-        (lambda t: t.drop("age"), "leave it out"),
+        (lambda t: t.drop("age"), "write agg"),
         (lambda t: t.lazy(), "leave it out"),
         (lambda t: t.plot(), r"write sd\.plot"),
         (lambda t: t.apply(len), "did you mean with_columns"),

@@ -81,11 +81,6 @@ _MEANT: dict[str, dict[str, str]] = {
         **dict.fromkeys(("sql", "execute"), 'ask(sd.sql("SELECT ..."), epsilon=...)'),
         **dict.fromkeys(("budget", "privacy_budget", "remaining_budget"), "remaining, or spent"),
         **dict.fromkeys(("evaluate", "release", "get", "answer"), "ask(question, epsilon=...)"),
-        **dict.fromkeys(("apply", "map", "transform", "pipe"), "with_columns(name=expression)"),
-        **dict.fromkeys(
-            ("drop", "rename", "astype", "cast"), "a question names its columns; write agg(...) of those it needs"
-        ),
-        **dict.fromkeys(("plot", "chart"), "sd.plot(release), of an answer"),
         **dict.fromkeys(("nunique", "n_unique"), 'agg(sd.count_distinct("job"))'),
         **dict.fromkeys(("drop_duplicates", "unique", "distinct"), 'group_by("job").agg(sd.count())'),
         **dict.fromkeys(
@@ -110,11 +105,12 @@ _MEANT: dict[str, dict[str, str]] = {
             ("lazy", "compute", "persist", "cache", "copy", "clone"), "a question runs when it is asked; leave it out"
         ),
         **dict.fromkeys(
-            ("drop", "reset_index", "set_index"), "a question reads the columns that it names; leave it out"
+            ("drop", "reset_index", "set_index", "astype", "cast"),
+            "a question reads the columns that it names; write agg(...) of those that it needs",
         ),
         "rename": "with_columns(new=col(old))",
         "crosstab": "group_by(one, other).agg(sd.count())",
-        **dict.fromkeys(("plot", "boxplot"), "an answer is drawn; write sd.plot(release)"),
+        **dict.fromkeys(("plot", "chart", "boxplot"), "an answer is drawn; write sd.plot(release)"),
         **dict.fromkeys(("to_csv", "to_parquet", "to_excel", "write_csv", "write_parquet", "values", "rows"), _ROWS),
         **dict.fromkeys(("dtypes", "info", "types"), "schema"),
         **dict.fromkeys(("pivot", "pivot_table", "unpivot"), 'sd.sql("SELECT ... PIVOT ..."), or release.query'),
