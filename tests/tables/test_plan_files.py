@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import python_calamine
 
 import sordino as sd
 from serving import Served, served
@@ -88,6 +89,23 @@ def test_a_plan_is_free_and_says_each_table(server: Served, capsys: pytest.Captu
     assert server.send("GET", "/v1/releases").json()["releases"] == []
 
 
+def test_a_workbook_has_a_sheet_for_each_table(server: Served) -> None:
+    plan, folder, project = write_plan(server)
+    path = folder.with_name("tables.xlsx")
+    assert main(["tabulate", str(plan), "-o", str(path), "--request-id", "w", *project]) == 0
+    assert main(["tabulate", str(plan), "-o", str(folder), "--request-id", "w", *project]) == 0
+    release = Release.from_dict(json.loads((folder / "release.json").read_text()))
+    book = python_calamine.CalamineWorkbook.from_path(str(path))
+    assert book.sheet_names == ["Contents", "sex_decade", "sex", "total"]
+    rows = book.get_sheet_by_name("sex").to_python()
+    assert rows[0][0] == "by sex"
+    expected = release.tables["sex"].to_pylist()
+    assert [row[:2] for row in rows[3 : 3 + len(expected)]] == [[row["sex"], row["n"]] for row in expected]
+    notes = [row[0] for row in rows[3 + len(expected) :]]
+    assert any("made whole" in str(note) for note in notes)
+    assert any("charge c-0001" in str(note) for note in notes)
+
+
 def test_a_repeated_request_is_charged_once(server: Served) -> None:
     plan, folder, project = write_plan(server)
     for name in ("one", "two"):
@@ -128,7 +146,7 @@ def test_a_folder_that_is_there_is_never_written_to(server: Served, capsys: pyte
     folder.mkdir()
     (folder / "mine.txt").write_text("mine")
     assert main(["tabulate", str(plan), "-o", str(folder), *project]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert main(["tabulate", str(plan), *project]) == 2
     assert main(["tabulate", str(plan), "--epsilon", "1", "--plan", *project]) == 2
     assert server.send("GET", "/v1/releases").json()["releases"] == []

@@ -102,7 +102,8 @@ def ask(
             if place is None:
                 deliver(releases, answer_format, confidence=confidence, target=target, quiet=quiet)
             else:
-                write_folder(releases, place, answer_format, confidence=confidence)
+                write_folder(releases, place.path, answer_format, confidence=confidence)
+                place.commit()
             if picture is not None and plot is not None:
                 picture.write(encode_picture(draw(releases[0], confidence=confidence), plot.suffix))
                 note(f"wrote {plot}", quiet=quiet)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import tempfile
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +38,9 @@ def tabulate(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write: a new one, or an empty one."),
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="The folder to write, new or empty; or one workbook, FILE.xlsx."
+        ),
         not_with("--plan"),
     ] = None,
     plan: Annotated[
@@ -77,7 +76,8 @@ def tabulate(
     PLAN states them: tables = [["region", "sex"], ["year"]], and if wanted [measures] such as income = "SUM(income)",
     where = "age >= 18", finish = "whole", "linear" or "raw", and the loss, such as rho = "0.01".
 
-    FOLDER gets a CSV file a table with intervals, csv-metadata.json (CSV on the Web), and release.json, the whole release.
+    FOLDER gets a CSV file a table with intervals, csv-metadata.json (CSV on the Web), and release.json, the whole release. A
+    workbook gets a sheet a table, its notes below it, and a sheet of contents.
     """
     stated = _read_plan_file(plan_file)
     loss = _read_loss(stated, {"epsilon": epsilon, "delta": delta, "rho": rho})
@@ -89,10 +89,25 @@ def tabulate(
         raise DeclarationError(
             "is missing: name a new folder for the tables, or --plan to see their errors", key="--output"
         )
+    from sordino.cli.shared.atomic_file import after_charge, open_atomic, open_folder
+    from sordino.reporting.workbook import need_workbooks
+
     curator, question = _open(stated, project, spender)
-    with _new_folder(output) as folder:
+    is_workbook = output.suffix.lower() == ".xlsx"
+    if is_workbook:
+        need_workbooks()
+    with ExitStack() as stack:
+        # the place is known to be writable before the charge
+        file = stack.enter_context(open_atomic(output)) if is_workbook else None
+        folder = None if is_workbook else stack.enter_context(open_folder(output))
         release = curator.ask(question, request_id=request_id, on="dummy" if dry_run else "data", **loss)
-        _write(release, folder, output, confidence=confidence)
+        rule = f"the tables were released and charged ({release.charge}), but they cannot be written to {output}"
+        with after_charge(release.charge, lambda: f"{rule}; `sordino show {release.charge}` shows them at no cost"):
+            if file is not None:
+                file.write(_encode_workbook(release, confidence=confidence))
+            if folder is not None:
+                _write(release, folder.path, confidence=confidence)
+                folder.commit()
     _report(release, output, quiet=quiet)
 
 
@@ -143,50 +158,52 @@ def _show_plan(priced: Plan, form: given.TextFormat, *, confidence: float, quiet
     note("nothing was spent; `sordino tabulate` with -o FOLDER in place of --plan spends it", quiet=quiet, aside=False)
 
 
-@contextmanager
-def _new_folder(target: Path) -> Iterator[Path]:
-    """Make a folder beside `target`, so that it is known before the charge that tables can be written; gone if unused."""
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise DeclarationError(f"{target} is there already: name a new folder, or an empty one", key="--output")
-    try:
-        made = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    except OSError as error:
-        raise DeclarationError(f"{target} cannot be written: {error.strerror}; name another place") from None
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def _write(release: Release, folder: Path, target: Path, *, confidence: float) -> None:
-    """Write all files and put the folder in its place; what fails here was charged, and the release is on the ledger."""
-    from sordino.cli.shared.atomic_file import after_charge
+def _write(release: Release, folder: Path, *, confidence: float) -> None:
+    """Write a CSV file a table, the metadata of all, and the release."""
     from sordino.core.release_exports import write_csv
 
-    rule = f"the tables were released and charged ({release.charge}), but they cannot be written to {target}"
-    with after_charge(release.charge, lambda: f"{rule}; `sordino show {release.charge}` shows them at no cost"):
-        names = name_files(list(release.tables))
-        described = []
-        for columns, name in names.items():
-            table = release.tables.to_arrow(columns, confidence=confidence)
-            write_csv(table, folder / name)
-            described.append(_describe_table(table, columns, name))
-        about = {
-            "@context": "http://www.w3.org/ns/csvw",
-            "dc:title": release.question,
-            "dc:created": release.time,
-            "dc:description": f"Intervals (_low, _high) are at {100 * confidence:g}%.",
-            "notes": [release.summary(), *release.remarks],
-            "tables": described,
-        }
-        texts = {
-            "csv-metadata.json": json.dumps(about, indent=2, ensure_ascii=False),
-            "release.json": json.dumps(release.to_record(), ensure_ascii=False),
-        }
-        for name, text in texts.items():
-            (folder / name).write_text(text + "\n", encoding="utf-8")
-        os.chmod(folder, 0o755)
-        folder.replace(target)
+    described = []
+    for columns, name in name_files(list(release.tables)).items():
+        table = release.tables.to_arrow(columns, confidence=confidence)
+        write_csv(table, folder / name)
+        described.append(_describe_table(table, columns, name))
+    about = {
+        "@context": "http://www.w3.org/ns/csvw",
+        "dc:title": release.question,
+        "dc:created": release.time,
+        "dc:description": f"Intervals (_low, _high) are at {100 * confidence:g}%.",
+        "notes": [release.summary(), *release.remarks],
+        "tables": described,
+    }
+    texts = {
+        "csv-metadata.json": json.dumps(about, indent=2, ensure_ascii=False),
+        "release.json": json.dumps(release.to_record(), ensure_ascii=False),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text + "\n", encoding="utf-8")
+
+
+def _encode_workbook(release: Release, *, confidence: float) -> bytes:
+    """Return the tables as the bytes of a workbook: a sheet each, with what is to be known of all of them below."""
+    from sordino.reporting.workbook import Sheet, encode_workbook
+
+    notes = (
+        *([] if release.private else ["NOT PRIVATE: its noise was seeded"]),
+        *release.remarks,
+        f"intervals (_low, _high) are at {100 * confidence:g}%",
+        release.summary(),
+    )
+    sheets = [
+        Sheet(
+            name.removesuffix(".csv"), _title(columns), release.tables.to_arrow(columns, confidence=confidence), notes
+        )
+        for columns, name in name_files(list(release.tables)).items()
+    ]
+    return encode_workbook(sheets, title=release.question)
+
+
+def _title(columns: Sequence[str]) -> str:
+    return "by " + " and ".join(columns) if columns else "in all"
 
 
 def _describe_table(table: Any, columns: Sequence[str], name: str) -> dict[str, Any]:
@@ -195,8 +212,7 @@ def _describe_table(table: Any, columns: Sequence[str], name: str) -> dict[str, 
         {"name": field.name, "titles": field.name, "datatype": _TYPES.get(str(field.type), "string")}
         for field in table.schema
     ]
-    title = "by " + " and ".join(columns) if columns else "in all"
-    return {"url": name, "dc:title": title, "tableSchema": {"columns": schema}}
+    return {"url": name, "dc:title": _title(columns), "tableSchema": {"columns": schema}}
 
 
 def name_files(tables: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:

@@ -14,6 +14,18 @@ from sordino.core.errors import ChargedError, DeclarationError
 
 
 @dataclass(frozen=True, slots=True)
+class AtomicFolder:
+    """A folder beside its target until all of its files are there."""
+
+    path: Path
+    target: Path
+
+    def commit(self) -> None:
+        """Put the folder in its place."""
+        self.path.replace(self.target)
+
+
+@dataclass(frozen=True, slots=True)
 class AtomicFile:
     """Hold a file beside its target until it is whole."""
 
@@ -70,13 +82,13 @@ def open_if_named(target: Path | None) -> Iterator[AtomicFile | None]:
 
 
 @contextmanager
-def open_folder(target: Path) -> Iterator[Path]:
-    """Make an empty folder beside `target`, which takes its place afterwards if the block ends well, and is gone if not.
+def open_folder(target: Path) -> Iterator[AtomicFolder]:
+    """Make an empty folder beside `target`, so that it is known to be writable; it is gone afterwards unless committed.
 
     Raises DeclarationError where something is there already or the directory cannot be written.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise DeclarationError(f"{target} exists already: name a folder that is new or empty")
+        raise DeclarationError(f"{target} exists already: name a folder that is new or empty", key="--output")
     if not target.parent.is_dir():
         raise DeclarationError(f"{target} cannot be written: its directory is missing; make the directory first")
     try:
@@ -85,8 +97,7 @@ def open_folder(target: Path) -> Iterator[Path]:
         raise DeclarationError(f"{target} cannot be written: {error.strerror}; name another place") from None
     place.chmod(0o777 & ~_umask())
     try:
-        yield place
-        place.replace(target)
+        yield AtomicFolder(place, target)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
