@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _NAME_LENGTH = 31
 _MOST_ROWS = 1_048_576
 _MOST_CHARACTERS = 32_767
+# Excel's calendar begins in 1900, with a leap day in February that there was not; its numbers are doubles.
+_FIRST_DAY = datetime.date(1900, 3, 1)
+_LARGEST_WHOLE = 2**53
 # The widest column, in characters.
 _WIDEST = 60
 
@@ -145,15 +148,16 @@ def _write_sheet(page: Any, sheet: Sheet, bold: Any, moment: Any) -> None:
 
 
 def _write_cell(page: Any, row: int, place: int, cell: Any, moment: Any) -> None:
+    """Write a cell as what it is; days before Excel's calendar, and whole numbers that it would round, as their text."""
     if cell is None:
         return
     if isinstance(cell, bool):
         page.write_boolean(row, place, cell)
-    elif isinstance(cell, (int, float)):
+    elif isinstance(cell, float) or (isinstance(cell, int) and abs(cell) <= _LARGEST_WHOLE):
         page.write_number(row, place, cell)
-    elif isinstance(cell, datetime.datetime):
+    elif isinstance(cell, datetime.datetime) and cell.date() >= _FIRST_DAY:
         page.write_datetime(row, place, cell, moment)
-    elif isinstance(cell, datetime.date):
+    elif isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime) and cell >= _FIRST_DAY:
         page.write_datetime(row, place, cell)
     else:
         page.write_string(row, place, str(cell)[:_MOST_CHARACTERS])

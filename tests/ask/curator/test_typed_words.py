@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import python_calamine
 
 import sordino as sd
 from sordino.core.errors import QuestionRefused, UnknownName
+from sordino.reporting.workbook import Sheet, encode_workbook
 
 TABLE = pa.table({"age": [20, 30, 40, 50] * 50, "job": ["a", "b"] * 100})
 DOMAIN = sd.Domain({"age": sd.Integer(0, 125), "job": sd.Category(["a", "b"])})
@@ -109,6 +111,18 @@ def test_a_text_of_an_answer_is_no_formula(tmp_path: Path) -> None:
     table.ask(table.group_by("job").count(), epsilon=1).to_excel(tmp_path / "a.xlsx")
     sheet = python_calamine.CalamineWorkbook.from_path(str(tmp_path / "a.xlsx")).get_sheet_by_index(0)
     assert sheet.to_python()[3][0] == "=1+1"
+
+
+def test_what_excel_cannot_hold_is_written_as_text(tmp_path: Path) -> None:
+    """Its calendar begins in 1900: earlier days were all written as the same 0."""
+    days = [datetime.date(1850, 1, 1), datetime.date(1899, 12, 31), datetime.date(1900, 3, 1)]
+    numbers = [2**53, 2**53 + 1]
+    table = pa.table({"day": pa.array(days, pa.date32()), "n": pa.array([*numbers, 2**60])})
+    path = tmp_path / "a.xlsx"
+    path.write_bytes(encode_workbook([Sheet("a", "a", table)], title="a"))
+    rows = python_calamine.CalamineWorkbook.from_path(str(path)).get_sheet_by_index(0).to_python()[3:]
+    assert [row[0] for row in rows] == ["1850-01-01", "1899-12-31", days[2]]
+    assert [row[1] for row in rows] == [2.0**53, str(2**53 + 1), str(2**60)]
 
 
 def test_a_mean_of_a_category_names_the_share() -> None:

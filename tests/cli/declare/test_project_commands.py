@@ -231,6 +231,15 @@ def test_import_stops_at_a_bad_row(run: Run, text: str, options: list[str], says
     assert sorted(os.listdir()) == ["bad.csv"]
 
 
+def test_an_import_that_quotes_a_cell_says_that_it_is_not_private(run: Run) -> None:
+    Path("a.csv").write_text("a\n1\n2\nunknown\n")
+    done = run("import", "a.csv", "a.parquet", "--header")
+    assert done.code == 0
+    assert "'unknown'" in done.err
+    assert "quote cells: NOT PRIVATE" in done.err
+    assert "unknown" not in Path("a.import.toml").read_text()
+
+
 def test_the_adult_project_is_one_command(run: Run) -> None:
     row = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, ?, <=50K"
     Path("adult.data").write_text(f"{row}\n" * 3)

@@ -198,6 +198,8 @@ def _report(record: ImportRecord, target: Path, recipe: Path | None, *, quiet: b
         note(f"  {column.name}: {column.format.describe()}{labels}{guess}", quiet=quiet, aside=False)
     for remark in record.notes:
         note(f"note: {remark}", quiet=quiet)
+    if any(column.note for column in record.columns):
+        note("these notes quote cells: NOT PRIVATE, for your eyes", quiet=quiet)
     if record.guesses:
         note("types and marks were read from the cells: NOT PRIVATE, until you know them otherwise", quiet=quiet)
     if recipe is not None:
