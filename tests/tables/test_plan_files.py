@@ -127,6 +127,9 @@ def test_a_repeated_request_is_charged_once(server: Served) -> None:
         ('tables = [["sex"]]\nepsilon = 1\n[measures]\nx = "AVG(age)"', "the mean of age"),
         ('tables = [["sex"]]\nepsilon = 1\n[measures]\nx = "COUNT(*), SUM(age)"', "not one aggregate"),
         ('tables = [["sex"]]\nepsilon = 1\n[weights]\nage = 3', "not tabulated"),
+        ('tables = [["sex"]]\nepsilon = 1\n[errors]\nage = 3', "errors name a table 'age'"),
+        ('tables = [["sex"]]\nepsilon = 1\n[errors]\nsex = 0.01', "epsilon 5"),
+        ('tables = [["sex"]]\nepsilon = 1\nobjective = "most"', 'objective is "sum" or "greatest"'),
         ('tables = [["sex"]]\nepsilon = 1\n[columns]\nx = "age"', "no table names"),
     ],
 )
@@ -161,6 +164,9 @@ def test_the_server_answers_the_keys_of_a_plan_file(server: Served) -> None:
             "columns": {"decade": "BIN(age, 0, 30, 60, 120)"},
             "measures": {"n": "COUNT(*)", "years": "SUM(age)"},
             "where": "age < 90",
+            "errors": {"sex": {"n": 50}},
+            "objective": "sum",
+            "ordered": [],
         },
     }
     plan = server.send("POST", "/v1/plan", json=body)

@@ -28,12 +28,12 @@ Form = Literal["residuals", "marginals"]
 class Estimate:
     """A table with the least-squares estimate of each cell, and the variance that all of its cells have.
 
-    `part_variances` has s_A of each part A of the table, see `Part`.
+    `parts` has each part A of the table, see `Part`. With ordered axes no cell's variance is above the one stated.
     """
 
     cells: Floats
     variance: float
-    part_variances: Mapping[Axes, float]
+    parts: Mapping[Axes, Part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ def estimate_tables(
     estimates = {}
     for table in tables:
         cells = add_parts(sizes, parts, table)
-        part_variances = {part: parts[part].variance for part in _parts_of(sizes, table)}
-        estimates[table] = Estimate(cells, table_variance(sizes, parts, table, ordered), part_variances)
+        own = {part: parts[part] for part in _parts_of(sizes, table)}
+        estimates[table] = Estimate(cells, table_variance(sizes, parts, table, ordered), own)
     return estimates
 
 
@@ -153,6 +153,51 @@ def table_variance(
 ) -> float:
     """Return the variance of each cell of a table; with ordered axes, one that no cell's exceeds."""
     return combination_variance(sizes, parts, table, [None] * len(table), ordered)
+
+
+def cell_variances(
+    sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes, ordered: Mapping[int, RangeBasis]
+) -> Floats:
+    """Return the variance of every cell of a table, which differ along its ordered axes."""
+    lengths = [
+        np.diag(ordered[axis].covariance) * ordered[axis].length_squared
+        if axis in ordered
+        else np.full(sizes[axis], 1 - 1 / sizes[axis])
+        for axis in table
+    ]
+    total = np.zeros([sizes[axis] for axis in table])
+    for part in _parts_of(sizes, table):
+        term = np.array(parts[part].variance)
+        for axis, length in zip(table, lengths, strict=True):
+            term = np.multiply.outer(term, length if axis in part else np.full(sizes[axis], 1 / sizes[axis] ** 2))
+        total += term
+    return total
+
+
+def range_variances(
+    sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes, axis: int, ordered: Mapping[int, RangeBasis]
+) -> Floats:
+    """Return the variances of sums over every range of an ordered axis: entry (low, high) is of the keys from low to before high.
+
+    On the table's other axes the sum is of one key, on ordered ones the one with the most variance.
+    """
+    keys = sizes[axis]
+    summed = np.pad(ordered[axis].covariance.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+    ends = np.diag(summed)
+    inside = (ends[:, None] + ends - 2 * summed) * ordered[axis].length_squared
+    counts = np.subtract.outer(np.arange(keys + 1), np.arange(keys + 1)).astype(np.float64)
+    outside = (counts / keys) ** 2
+    variances = np.zeros_like(inside)
+    for part in _parts_of(sizes, table):
+        factor = parts[part].variance
+        for other in table:
+            if other != axis:
+                length = 1 - 1 / sizes[other]
+                if other in ordered:
+                    length = float(np.diag(ordered[other].covariance).max()) * ordered[other].length_squared
+                factor *= length if other in part else 1 / sizes[other] ** 2
+        variances += factor * (inside if axis in part else outside)
+    return variances
 
 
 def combination_variance(

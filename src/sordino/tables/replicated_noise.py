@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sordino.core.estimates.table_cells import TableStrategy
+from sordino.tables.range_basis import find_range_basis
 from sordino.tables.strategy import Axes, subsets
 
 # The least variance that least squares weighs by.
@@ -48,7 +49,7 @@ def _find_parts(strategy: TableStrategy, noise: Sequence[Any]) -> dict[Axes, Any
     sizes = strategy.sizes
     if strategy.form == "residuals":
         return {
-            axes: _center(drawn / _cells(sizes, axes)) for axes, drawn in zip(strategy.measured, noise, strict=True)
+            axes: _find_residual(strategy, axes, drawn) for axes, drawn in zip(strategy.measured, noise, strict=True)
         }
     sums: dict[Axes, Any] = {}
     precisions: dict[Axes, float] = {}
@@ -61,6 +62,19 @@ def _find_parts(strategy: TableStrategy, noise: Sequence[Any]) -> dict[Axes, Any
             sums[part] = sums[part] + margin if part in sums else margin
             precisions[part] = precisions.get(part, 0.0) + weight
     return {part: _center(summed / precisions[part]) for part, summed in sums.items()}
+
+
+def _find_residual(strategy: TableStrategy, axes: Axes, drawn: Any) -> Any:
+    """Return what the noise of one residual makes of its part: a basis of ranges is inverted, other axes are centered."""
+    plain = [axis for axis in axes if axis not in strategy.ordered]
+    part = drawn / _cells(strategy.sizes, plain)
+    for place, axis in enumerate(axes, start=1):
+        if axis in strategy.ordered:
+            inverse = find_range_basis(strategy.sizes[axis]).inverse
+            part = np.moveaxis(np.tensordot(inverse, part, axes=(1, place)), 0, place)
+        else:
+            part = part - part.mean(axis=place, keepdims=True)
+    return part
 
 
 def _center(margin: Any) -> Any:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, cast
 
 import numpy as np
 
-from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
+from sordino.ask.queries.queryable import ExpectedColumn, LossTooSmall, NoiseForecast, Queryable, ReleaseContent
 from sordino.ask.queries.tabulation import (
     CompiledTabulation,
+    Objective,
+    Table,
     Tabulation,
     TabulationQuery,
     compile_tabulation,
@@ -23,11 +25,13 @@ from sordino.ask.queries.tabulation import (
 from sordino.core.estimates.noisy import Noisy, to_units
 from sordino.core.estimates.table_cells import BY_COLUMNS, CellNoise, Finish, TableCells, TableStrategy, name_table
 from sordino.core.loss import ZCDP, Loss, PureDP
+from sordino.core.neighbors import Relation
 from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, show_number
 from sordino.core.release_exports import label_kind
-from sordino.tables.least_squares import Estimate, estimate_tables
-from sordino.tables.residual_query import ResidualQuery
+from sordino.tables.least_squares import Estimate, cell_variances, estimate_tables, range_variances
+from sordino.tables.range_basis import RangeBasis, find_range_basis
+from sordino.tables.residual_query import ResidualQuery, find_bases
 from sordino.tables.strategy import Measured, choose_marginals, choose_residuals, subsets
 from sordino.tables.whole_tables import NotWhole, make_whole
 
@@ -35,6 +39,8 @@ from sordino.tables.whole_tables import NotWhole, make_whole
 _LISTED = 24
 # Shares of a loss are rounded to this part.
 _PART = 1 << 24
+# Strategies that are tried until stated errors are kept: each corrects the limits by the noise that the one before would get.
+_TRIES = 5
 # The least variance that least squares weighs by, in square steps: noise of a large loss may have one of 0 in floats.
 _LEAST = 1e-12
 _BIAS = (
@@ -53,7 +59,8 @@ class MeasuredMeasure:
     """One measure of a tabulation: its query, the loss of that, and what is made of the noisy vectors.
 
     `form` says what was measured: residuals or marginals, from which the tables follow by least squares; or each table by its
-    `own`. `laws` are those of the noise of each vector's entries, in its own steps. `noise` is that of each table's cells.
+    `own`. `laws` are those of the noise of each vector's entries, in its own steps. `noise` is that of each table's cells, and
+    `ranges` has the largest variance over all ranges of each ordered column of a table, its other columns at one key.
     """
 
     query: TabulationQuery | ResidualQuery
@@ -64,6 +71,7 @@ class MeasuredMeasure:
     noise: tuple[CellNoise, ...]
     finish: Finish
     is_sum: bool
+    ranges: Mapping[Table, tuple[tuple[str, float], ...]] = field(default_factory=dict)
 
     @property
     def coarse_step(self) -> int:
@@ -109,13 +117,16 @@ class PreparedTabulation:
 
     @property
     def squared_error(self) -> float:
-        """The weighted sum of squared errors of all cells, each measure in its own steps."""
+        """The weighted sum of squared errors of all cells, or the greatest of them, each measure in its own steps."""
         weights = self.question.weights or (Fraction(1),) * len(self.question.tables)
-        return math.fsum(
-            float(weight) * size * noise.variance / float(measure.query.unit) ** 2
+        errors = [
+            float(weight) * noise.variance / float(measure.query.unit) ** 2
             for measure in self.measures
-            for weight, size, noise in zip(weights, self.sizes, measure.noise, strict=True)
-        )
+            for weight, noise in zip(weights, measure.noise, strict=True)
+        ]
+        if self.question.objective == "greatest":
+            return max(errors)
+        return math.fsum(error * size for error, size in zip(errors, self.sizes * len(self.measures), strict=True))
 
     def queries(self) -> list[TabulationQuery | ResidualQuery]:
         """Return the query of each measure."""
@@ -127,7 +138,13 @@ class PreparedTabulation:
         for aggregate, measure in zip(self.question.measures, self.measures, strict=True):
             widths = [noise.error(confidence, measure.query.unit) for noise in measure.noise]
             names = [name_table(table) or "total" for table in self.question.tables]
-            lines = [f"{name}: +-{show_number(width)}" for name, width in zip(names, widths, strict=True)]
+            lines = []
+            for table, name, width in zip(self.question.tables, names, widths, strict=True):
+                line = f"{name}: +-{show_number(width)}"
+                for column, variance in measure.ranges.get(table, ()):
+                    widest_range = CellNoise(variance).error(confidence, measure.query.unit)
+                    line += f", +-{show_number(widest_range)} in the widest range of {column}"
+                lines.append(line)
             if len(lines) > _LISTED:
                 lines = [*lines[:_LISTED], f"and {len(lines) - _LISTED:,} more tables: error(confidence) has each"]
             widest = max(widths)
@@ -190,14 +207,17 @@ class PreparedTabulation:
                 cells=tuple(to_units(max(step, 0), unit) for step in steps), linear=linear, least=0, **about
             )
         own_order = tuple(tuple(self.compiled.places(table)) for table in self.question.tables)
-        about["strategy"] = TableStrategy(self.compiled.sizes, own_order, measure.form, measure.measured, measure.laws)
-        estimates = _estimate_cells(self.compiled.sizes, measure, vectors, self.compiled.axes)
+        bases = {} if measure.form == "marginals" else find_bases(self.compiled)
+        about["strategy"] = TableStrategy(
+            self.compiled.sizes, own_order, measure.form, measure.measured, measure.laws, tuple(bases)
+        )
+        estimates = _estimate_cells(self.compiled.sizes, measure, vectors, self.compiled.axes, bases)
         cells = {axes: estimate.cells for axes, estimate in estimates.items()}
         linear = self._in_order(cells, float(unit))
         if measure.finish == "whole":
             step = measure.coarse_step
             try:
-                whole = make_whole({axes: estimate / step for axes, estimate in cells.items()})
+                whole = make_whole({axes: estimate / step for axes, estimate in cells.items()}, ordered=bases)
             except NotWhole:
                 pass
             else:
@@ -244,6 +264,7 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
     count = len(question.measures)
     loss = _share(forecast.loss, Fraction(1, count))
     measures = []
+    refusals: list[LossTooSmall] = []
     notes = list(describe_left_out(question, forecast.domain))
     for i, aggregate in enumerate(question.measures):
         bounds = compiled.vectors[i].bounds
@@ -251,14 +272,19 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
         if finish == "whole" and bounds is not None and bounds[0] < 0:
             notes.append(f"{aggregate.alias} may be below 0, so its tables are linear estimates, not whole ones")
             finish = "linear"
-        if finish == "raw" or not compiled.is_additive(i):
-            if finish != "raw":
-                notes.append(
-                    f"{aggregate.alias} counts different values, which do not add up: its tables need not agree in their margins"
-                )
-            measures.append(_measure_each(question, compiled, i, loss, forecast, finish))
-        else:
-            measures.append(_measure_strategy(question, compiled, i, loss, forecast, finish))
+        own = finish == "raw" or not compiled.is_additive(i)
+        try:
+            prepare = _measure_each if own else _measure_strategy
+            measures.append(prepare(question, compiled, i, loss, forecast, finish))
+        except LossTooSmall as refused:
+            refusals.append(refused)
+        if own and finish != "raw":
+            notes.append(
+                f"{aggregate.alias} counts different values, which do not add up: its tables need not agree in their margins"
+            )
+    if refusals:
+        # The largest loss that a measure needs: with it all measures are as they should be.
+        raise max(refusals, key=_needed_amount)
     if any(measure.finish == "whole" for measure in measures):
         notes.append(_BIAS)
     for aggregate, measure in zip(question.measures, measures, strict=True):
@@ -268,6 +294,10 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
                 f"{aggregate.alias} is rounded to multiples of {step}, at most a hundredth of its noise's deviation"
             )
     return PreparedTabulation(question, compiled, tuple(measures), tuple(notes))
+
+
+def _needed_amount(refused: LossTooSmall) -> float:
+    return math.inf if refused.needed is None else float(next(iter(refused.needed.amounts().values())))
 
 
 def _measure_each(
@@ -283,21 +313,47 @@ def _measure_each(
     moved = [compiled.sensitivity(measure, axes, forecast.neighbors) for axes in tables]
     weights = question.weights or (Fraction(1),) * len(tables)
     pure = isinstance(loss, PureDP)
-    # Laplace noise has a variance of l1^2 / share^2, Gaussian noise of l2^2 / share: these shares make the weighted sum least.
-    scores = []
-    for weight, axes, sensitivity in zip(weights, tables, moved, strict=True):
-        cells = float(weight) * compiled.cells(axes)
-        scores.append(
-            (cells * float(sensitivity.l1) ** 2) ** (1 / 3)
-            if pure
-            else math.sqrt(cells * float(sensitivity.l2_squared))
-        )
     unit = compiled.vectors[measure].unit
     is_sum = compiled.vectors[measure].bounds is not None
-    query = TabulationQuery(question, measure, tables, _shares(scores), unit)
-    laws = tuple(forecast.laws(query, loss))
-    noise = tuple(CellNoise(law.variance() * float(unit) ** 2, own=law) for law in laws)
-    return MeasuredMeasure(query, loss, "own", tables, laws, noise, finish, is_sum)
+    # Laplace noise has a variance of l1^2 / share^2, Gaussian noise of l2^2 / share: these shares make the weighted sum least,
+    # or the greatest weighted variance.
+    costs = [float(s.l1) if pure else float(s.l2_squared) for s in moved]
+    scores = []
+    for weight, axes, cost in zip(weights, tables, costs, strict=True):
+        if question.objective == "greatest":
+            scores.append(math.sqrt(weight) * cost if pure else float(weight) * cost)
+        else:
+            cells = float(weight) * compiled.cells(axes)
+            scores.append((cells * cost**2) ** (1 / 3) if pure else math.sqrt(cells * cost))
+
+    def measure_within(limits: Mapping[Axes, float]) -> MeasuredMeasure:
+        # Which shares of the loss the limited tables need, beside those that they have without limits.
+        needed = [
+            score / sum(scores) * limits.get(axes, math.inf) ** (-0.5 if pure else -1)
+            for score, axes in zip(scores, tables, strict=True)
+        ]
+        shares = _shares(_keep_needed(scores, needed))
+        query = TabulationQuery(question, measure, tables, shares, unit)
+        laws = tuple(forecast.laws(query, loss))
+        noise = tuple(CellNoise(law.variance() * float(unit) ** 2, own=law) for law in laws)
+        return MeasuredMeasure(query, loss, "own", tables, laws, noise, finish, is_sum)
+
+    return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
+
+
+def _keep_needed(scores: Sequence[float], needed: Sequence[float]) -> list[float]:
+    """Return shares in proportion to scores, none below what is needed: the needed ones alone where these pass 1."""
+    if sum(needed) >= 1:
+        return [max(need, 1e-9) for need in needed]
+    fixed: set[int] = set()
+    while True:
+        left = 1 - sum(needed[place] for place in fixed)
+        total = sum(score for place, score in enumerate(scores) if place not in fixed) or 1.0
+        shares = [needed[place] if place in fixed else left * score / total for place, score in enumerate(scores)]
+        short = {place for place, share in enumerate(shares) if place not in fixed and share < needed[place]}
+        if not short:
+            return shares
+        fixed |= short
 
 
 def _measure_strategy(
@@ -312,34 +368,138 @@ def _measure_strategy(
     unit = compiled.vectors[measure].unit
     is_sum = compiled.vectors[measure].bounds is not None
     tables = compiled.axes
+    sizes = compiled.sizes
     pure = isinstance(loss, PureDP)
-    strategy = _choose(compiled.sizes, tables, question.weights, pure=pure)
-    measured = tuple(entry.axes for entry in strategy)
-    marginals = TabulationQuery(question, measure, measured, tuple(entry.share for entry in strategy), unit)
-    query = marginals if pure else ResidualQuery(marginals)
-    laws = tuple(forecast.laws(query, loss))
-    draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, laws, (), finish, is_sum)
-    blank = [np.zeros(compiled.cells(axes)) for axes in measured]
-    expected = _estimate_cells(compiled.sizes, draft, blank, tables)
     square = float(unit) ** 2
-    noise = []
-    for axes in tables:
-        excess = weighted_excess(compiled.sizes, measured, draft.variances, axes) if pure else 0.0
-        noise.append(CellNoise(expected[axes].variance * square, excess))
-    return replace(draft, noise=tuple(noise))
+    bases = find_bases(compiled)
+    if bases and pure:
+        raise LossTooSmall(
+            "ordered columns are measured with Gaussian noise: state a rho, or an epsilon with a delta", None
+        )
+    low, high = compiled.vectors[measure].bounds or (0, 1)
+    # A positive value exchanged for a negative one moves the residuals as one added row does, only further.
+    relation: Relation = "add_remove" if low < 0 < high else forecast.neighbors.relation
+
+    def measure_within(limits: Mapping[Axes, float]) -> MeasuredMeasure:
+        strategy = _choose(
+            sizes,
+            tables,
+            question.weights,
+            question.objective,
+            tuple(limits.items()),
+            tuple(bases),
+            relation=None if pure else relation,
+        )
+        measured = tuple(entry.axes for entry in strategy)
+        marginals = TabulationQuery(question, measure, measured, tuple(entry.share for entry in strategy), unit)
+        query = marginals if pure else ResidualQuery(marginals)
+        laws = tuple(forecast.laws(query, loss))
+        draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, laws, (), finish, is_sum)
+        blank = [np.zeros(compiled.cells(axes)) for axes in measured]
+        expected = _estimate_cells(sizes, draft, blank, tables, bases)
+        noise = []
+        ranges = {}
+        for table, axes in zip(question.tables, tables, strict=True):
+            excess = weighted_excess(sizes, measured, draft.variances, axes) if pure else 0.0
+            variance = expected[axes].variance
+            differing: tuple[float, ...] = ()
+            if any(axis in bases for axis in axes):
+                of_cells = cell_variances(sizes, expected[axes].parts, axes, bases) / variance
+                own = [axes.index(place) for place in compiled.places(table)]
+                differing = tuple(np.minimum(of_cells.transpose(own).reshape(-1), 1.0).tolist())
+            noise.append(CellNoise(variance * square, excess, None, differing))
+            of_ranges = {
+                axis: float(range_variances(sizes, expected[axes].parts, axes, axis, bases).max()) * square
+                for axis in axes
+                if axis in bases
+            }
+            ranges[table] = tuple((question.keys[axis].alias, variance) for axis, variance in of_ranges.items())
+        return replace(draft, noise=tuple(noise), ranges=ranges)
+
+    return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
+
+
+def _keep_errors(
+    question: Tabulation,
+    compiled: CompiledTabulation,
+    measure: int,
+    loss: Loss,
+    measure_within: Callable[[Mapping[Axes, float]], MeasuredMeasure],
+) -> MeasuredMeasure:
+    """Return the measure within the errors that are stated for it; raises LossTooSmall where the loss allows none.
+
+    `measure_within` takes the parts of its variance that each table may keep, as its strategy reckons them. What a unit moves
+    and the law of the noise make the widths a little wider or narrower than that, so what was missed is corrected for.
+    """
+    alias = question.measures[measure].alias
+    stated = {error.table: float(error.half_width) for error in question.errors if error.measure == alias}
+    answer = measure_within({})
+    if not stated:
+        return answer
+    places = {table: place for place, table in enumerate(question.tables) if table in stated}
+
+    def find_ratios(answer: MeasuredMeasure) -> dict[Table, float]:
+        widths = {table: float(answer.noise[place].error(0.95, answer.query.unit)) for table, place in places.items()}
+        return {table: (width / stated[table]) ** 2 for table, width in widths.items()}
+
+    first = find_ratios(answer)
+    ratios = first
+    correction = 1.0
+    for _ in range(_TRIES):
+        if max(ratios.values()) <= 1:
+            return answer
+        limits = {compiled.axes[places[table]]: correction / ratio for table, ratio in first.items() if ratio > 0}
+        answer = measure_within(limits)
+        ratios = find_ratios(answer)
+        correction /= max(ratios.values())
+    worst = max(ratios, key=lambda table: ratios[table])
+    if ratios[worst] <= 1:
+        return answer
+    width = show_number(math.sqrt(ratios[worst]) * stated[worst])
+    # A variance falls with rho, and with the square of epsilon; that of noise in whole steps falls no slower.
+    factor = ratios[worst] if isinstance(loss, ZCDP) else math.sqrt(ratios[worst])
+    raise LossTooSmall(
+        f"{alias} by {name_table(worst) or 'no column'} would be +-{width} at 95% at this loss, not within the "
+        f"+-{show_number(stated[worst])} that errors state",
+        _share(loss, Fraction(factor) * Fraction(1005, 1000)),
+    )
 
 
 @functools.lru_cache(maxsize=64)
 def _choose(
-    sizes: tuple[int, ...], tables: tuple[Axes, ...], weights: tuple[Fraction, ...], *, pure: bool
+    sizes: tuple[int, ...],
+    tables: tuple[Axes, ...],
+    weights: tuple[Fraction, ...],
+    objective: Objective,
+    limits: tuple[tuple[Axes, float], ...],
+    ordered: tuple[int, ...],
+    *,
+    relation: Relation | None,
 ) -> tuple[Measured, ...]:
-    """Return the strategy; every measure of a question, and the plan that is made again when it is asked, has the same one."""
+    """Return the strategy, of Laplace noise where `relation` is None.
+
+    It is kept: every measure of a question, and the plan that is made again when it is asked, has the same one.
+    """
     stated = [float(weight) for weight in weights] if weights else None
-    return (choose_marginals if pure else choose_residuals)(sizes, tables, weights=stated)
+    if relation is None:
+        return choose_marginals(sizes, tables, weights=stated, objective=objective, limits=dict(limits))
+    return choose_residuals(
+        sizes,
+        tables,
+        weights=stated,
+        objective=objective,
+        limits=dict(limits),
+        ordered={axis: find_range_basis(sizes[axis]) for axis in ordered},
+        relation=relation,
+    )
 
 
 def _estimate_cells(
-    sizes: Sequence[int], measure: MeasuredMeasure, vectors: Sequence[Any], tables: Sequence[Axes]
+    sizes: Sequence[int],
+    measure: MeasuredMeasure,
+    vectors: Sequence[Any],
+    tables: Sequence[Axes],
+    bases: Mapping[int, RangeBasis],
 ) -> dict[Axes, Estimate]:
     """Return the least-squares estimate of each table, in steps of the measure."""
     form = measure.form
@@ -347,7 +507,8 @@ def _estimate_cells(
     noisy = {}
     for axes, vector in zip(measure.measured, vectors, strict=True):
         noisy[axes] = np.array([float(step) for step in vector]).reshape([sizes[axis] for axis in axes])
-    return estimate_tables(sizes, noisy, dict(zip(measure.measured, measure.variances, strict=True)), tables, form=form)
+    variances = dict(zip(measure.measured, measure.variances, strict=True))
+    return estimate_tables(sizes, noisy, variances, tables, form=form, ordered=bases)
 
 
 def weighted_excess(sizes: Sequence[int], measured: Sequence[Axes], variances: Sequence[float], table: Axes) -> float:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
@@ -41,14 +41,26 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Table = tuple[str, ...]
+Objective = Literal["sum", "greatest"]
 
 # Cells of all tables together: a release holds each with its keys.
 _MOST_CELLS = 1_000_000
 _MOST_TABLES = 10_000
 _MOST_MEASURES = 64
+# Keys of a column that is measured for ranges.
+_MOST_ORDERED = 1_024
 # Cells that several tables are counted by in one scan, from which each follows by sums.
 _MOST_SCANNED = 1 << 18
 _MEASURED = (Count, Sum, Distinct)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedError:
+    """The half-width at 95% that no cell of a measure in a table may pass before it is made whole."""
+
+    table: Table
+    measure: str
+    half_width: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +68,10 @@ class Tabulation:
     """Ask for the `measures` of the rows where `where` is true, in each cell of several `tables`.
 
     `keys` are the columns of all tables, each once; a table names those that it has, and the empty one is the total. `weights`
-    are of the tables in order, and empty where all count alike. Every cell of declared keys appears, also where no row has
-    it. A row without a key in any column of the tabulation is in none of its tables, so that all are about the same rows.
+    are of the tables in order, and empty where all count alike; `objective` says whether the sum or the greatest of squared
+    errors is least, within the stated `errors`. Ranges of the keys of `ordered` columns have little error. Every cell of
+    declared keys appears, also where no row has it. A row without a key in any column of the tabulation is in none of its
+    tables, so that all are about the same rows.
     """
 
     tables: tuple[Table, ...]
@@ -66,6 +80,9 @@ class Tabulation:
     finish: Finish = "whole"
     where: Node | None = None
     weights: tuple[Fraction, ...] = ()
+    objective: Objective = "sum"
+    errors: tuple[StatedError, ...] = ()
+    ordered: tuple[str, ...] = ()
 
     # The feature that plans the algorithm which answers such questions.
     algorithm: ClassVar[str] = "prepare_tabulation"
@@ -96,11 +113,18 @@ class Tabulation:
         if self.weights:
             least = f", errors weighted {', '.join(format_number(weight) for weight in self.weights[:6])}"
             least += ", ..." if len(self.weights) > 6 else ""
+        if self.objective == "greatest":
+            least += ", the widest table as near as can be"
+        if self.errors:
+            named = [f"{format_number(e.half_width)} in {name_table(e.table) or 'the total'}" for e in self.errors[:6]]
+            least += f", errors of at most {', '.join(named)}{', ...' if len(self.errors) > 6 else ''}"
+        if self.ordered:
+            least += f", for ranges of {join_words([words[name] for name in self.ordered])}"
         return f"{what}, {'; '.join(shown)}{where}; {how}{least}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
-        data = {
+        data: dict[str, Any] = {
             "tabulate": [list(table) for table in self.tables],
             "keys": [[key.alias, plain(key.of)] for key in self.keys],
             "measures": [[measure.alias, measure.plain()] for measure in self.measures],
@@ -108,6 +132,13 @@ class Tabulation:
             "where": plain(self.where),
             "weights": [format_number(weight) for weight in self.weights],
         }
+        # What is stated seldom is only there where it is, so that earlier answers are found again.
+        if self.objective != "sum":
+            data["objective"] = self.objective
+        if self.ordered:
+            data["ordered"] = list(self.ordered)
+        if self.errors:
+            data["errors"] = [[list(e.table), e.measure, format_number(e.half_width)] for e in self.errors]
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -118,6 +149,9 @@ def tabulate(
     finish: Finish = "whole",
     where: Expr | None = None,
     weights: Mapping[Any, Number] | Sequence[Number] | None = None,
+    objective: Objective = "sum",
+    errors: Mapping[Any, Number | Mapping[str, Number]] | None = None,
+    ordered: Sequence[str] = (),
 ) -> Tabulation:
     """Ask for many tables at once: one plan, one charge, one answer in which the tables agree.
 
@@ -125,6 +159,10 @@ def tabulate(
     of each to counts, sums of bounded numbers and counts of different values; without them rows are counted. `finish` is
     "whole" (consistent, whole, not negative), "linear" (consistent and unbiased, with exact intervals) or "raw" (each table
     with noise of its own). `weights`, by table or one for each in order, say which tables' squared errors count for more.
+    `objective` "greatest" makes the greatest weighted variance of a cell least, in place of the sum over all cells. `errors` are
+    half-widths at 95% that tables must not pass, {("region", "sex"): 50}, by measure where there are several; a loss at which
+    they cannot be met is refused, with the one that would. `ordered` names columns whose keys will be added up over ranges,
+    such as ages: they are measured so that every range has little error.
 
     Raises QuestionRefused for tables, measures or weights that make no sense; what the columns declare is checked by `plan`.
 
@@ -149,7 +187,9 @@ def tabulate(
         finish,
         None if where is None else where.node,
     )
-    return check_tabulation(replace(question, weights=_read_weights(weights, question.tables)))
+    question = replace(question, weights=_read_weights(weights, question.tables), objective=objective)
+    question = replace(question, ordered=_read_ordered(ordered))
+    return check_tabulation(replace(question, errors=_read_errors(errors, question)))
 
 
 def _read_table(table: Any, named: dict[str, Grouping]) -> Table:
@@ -193,16 +233,53 @@ def _read_weights(weights: Any, tables: Sequence[Table]) -> tuple[Fraction, ...]
                 f"weights are numbers by table, or {len(tables):,} of them in the order of the tables"
             )
         weights = dict(zip(tables, weights, strict=True))
-    known = {frozenset(table): place for place, table in enumerate(tables)}
     found = [Fraction(1)] * len(tables)
     for table, weight in weights.items():
-        names = (table,) if isinstance(table, str) else table
-        place = known.get(frozenset(names)) if isinstance(names, (tuple, frozenset)) else None
-        if place is None:
-            near = nearest(name_table(tuple(map(str, names))), [name_table(t) for t in tables])
-            raise QuestionRefused(f"weights name a table {table!r:.60} that is not tabulated; {near}")
-        found[place] = to_fraction(weight, name="weights")
+        found[_place_table(table, tables, "weights")] = to_fraction(weight, name="weights")
     return tuple(found)
+
+
+def _read_errors(errors: Any, question: Tabulation) -> tuple[StatedError, ...]:
+    """Return the stated errors, in the order of the tables and measures."""
+    if errors is None:
+        return ()
+    if not isinstance(errors, Mapping):
+        raise QuestionRefused('errors are half-widths by table, such as {("region", "sex"): 50}')
+    names = [measure.alias for measure in question.measures]
+    stated: list[StatedError] = []
+    for table, widths in errors.items():
+        place = _place_table(table, question.tables, "errors")
+        if not isinstance(widths, Mapping):
+            if len(names) > 1:
+                raise QuestionRefused(
+                    f"errors of {len(names)} measures are stated by name, such as {{{names[0]!r}: 50}}"
+                )
+            widths = {names[0]: widths}
+        for name, width in widths.items():
+            if name not in names:
+                raise QuestionRefused(
+                    f"errors name a measure {name!r:.60} that is not asked for; {nearest(str(name), names)}"
+                )
+            stated.append(StatedError(question.tables[place], name, to_fraction(width, name="errors")))
+    order = {table: place for place, table in enumerate(question.tables)}
+    return tuple(sorted(stated, key=lambda error: (order[error.table], names.index(error.measure))))
+
+
+def _read_ordered(ordered: Any) -> tuple[str, ...]:
+    if isinstance(ordered, str) or not isinstance(ordered, Sequence) or not all(isinstance(o, str) for o in ordered):
+        raise QuestionRefused('ordered is a list of columns, such as ["age"]')
+    return tuple(ordered)
+
+
+def _place_table(table: Any, tables: Sequence[Table], argument: str) -> int:
+    """Return the place of a table that an argument names by its columns, in any order."""
+    known = {frozenset(one): place for place, one in enumerate(tables)}
+    names = (table,) if isinstance(table, str) else table
+    place = known.get(frozenset(names)) if isinstance(names, (tuple, frozenset)) else None
+    if place is None:
+        near = nearest(name_table(tuple(map(str, names))), [name_table(t) for t in tables])
+        raise QuestionRefused(f"{argument} name a table {table!r:.60} that is not tabulated; {near}")
+    return place
 
 
 def check_tabulation(question: Tabulation) -> Tabulation:
@@ -250,6 +327,26 @@ def check_tabulation(question: Tabulation) -> Tabulation:
         if weight <= 0:
             named = name_table(table) or "the total"
             raise QuestionRefused(f"the weight of {named} must be above 0, not {format_number(weight)}")
+    if question.objective not in get_args(Objective):
+        raise QuestionRefused(f'objective is "sum" or "greatest", not {question.objective!r:.40}')
+    if question.errors and question.objective != "sum":
+        raise QuestionRefused('errors say how wrong tables may be: state them without objective="greatest"')
+    for name in question.ordered:
+        if name not in aliases:
+            raise QuestionRefused(f"ordered names a column {name!r:.60} of no table; {nearest(name, aliases)}")
+    if len(set(question.ordered)) < len(question.ordered):
+        raise QuestionRefused("ordered names each column once")
+    if question.ordered and question.finish == "raw":
+        raise QuestionRefused(
+            'ordered columns are measured together: with finish="raw" each table has noise of its own'
+        )
+    measures = {measure.alias for measure in question.measures}
+    for error in question.errors:
+        if error.table not in tables or error.measure not in measures or error.half_width <= 0:
+            named = name_table(error.table) or "the total"
+            raise QuestionRefused(f"the error of {named} must be a half-width above 0 of a table and measure asked for")
+    if len({(error.table, error.measure) for error in question.errors}) < len(question.errors):
+        raise QuestionRefused("errors state each table and measure once")
     return question
 
 
@@ -327,6 +424,10 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
         if found.private:
             raise QuestionRefused(
                 f"cannot tabulate by {key.alias!r}: its keys are not public. Declare it as a category with its values"
+            )
+        if key.alias in question.ordered and len(found.labels) > _MOST_ORDERED:
+            raise QuestionRefused(
+                f"{key.alias!r} has {len(found.labels):,} keys, an ordered column at most {_MOST_ORDERED:,}: tabulate it by bins"
             )
     condition = None if question.where is None else bind_condition(question.where, domain)
     vectors: list[Vector] = []

@@ -24,13 +24,19 @@ TABULATION_KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "finish": ((str,), '"whole", "linear" or "raw"'),
     "where": ((str,), "what follows WHERE in SQL"),
     "weights": ((dict, list), 'numbers by table, such as {"region, sex": 3}, or one for each in order'),
+    "ordered": ((list,), 'columns whose ranges will be added up, such as ["age"]'),
+    "objective": ((str,), '"sum" or "greatest"'),
+    "errors": (
+        (dict,),
+        'half-widths at 95% by table, such as {"region, sex": 50}, or {"region, sex": {"income": 5000}}',
+    ),
 }
 _LONGEST = 20_000
 _PLACE = re.compile(r"^line \d+, column \d+: ")
 
 
 def read_tabulation(plain: Mapping[str, Any]) -> Tabulation:
-    """Return the tabulation that plain data states: `tables`, and `columns`, `measures`, `finish`, `where`, `weights`.
+    """Return the tabulation that plain data states: `tables`, and the other keys of `TABULATION_KEYS`.
 
     A table is a list of names; a name that `columns` has is that expression. Raises DeclarationError for a key that is none, or
     a value of another kind; QuestionRefused for what `tabulate` refuses, and for SQL that is no aggregate or condition.
@@ -60,29 +66,32 @@ def read_tabulation(plain: Mapping[str, Any]) -> Tabulation:
     where = _read_where(plain["where"]) if "where" in plain else None
     weights = plain.get("weights")
     if isinstance(weights, dict):
-        weights = _by_table(weights, plain["tables"])
+        weights = _by_table(weights, plain["tables"], "weights")
     return tabulate(
         tables,
         measures if "measures" in plain else None,
         finish=plain.get("finish", "whole"),
         where=where,
         weights=weights,
+        ordered=plain.get("ordered", ()),
+        objective=plain.get("objective", "sum"),
+        errors=_by_table(plain["errors"], plain["tables"], "errors") if "errors" in plain else None,
     )
 
 
-def _by_table(weights: Mapping[str, Any], tables: list[Any]) -> dict[Any, Any]:
-    """Return weights by table, out of those by the table's name: its columns with a comma between them, in any order."""
+def _by_table(stated: Mapping[str, Any], tables: list[Any], key: str) -> dict[Any, Any]:
+    """Return what a key states by table; there its name is its columns with a comma between them, in any order."""
     named = {}
     for table in tables:
         columns = (table,) if isinstance(table, str) else tuple(table)
         named[frozenset(columns)] = columns
     found = {}
-    for name, weight in weights.items():
+    for name, value in stated.items():
         columns = tuple(part.strip() for part in name.split(",")) if name else ()
         if frozenset(columns) not in named:
             near = nearest(name, [name_table(table) for table in named.values()])
-            raise QuestionRefused(f"weights name a table {name!r:.60} that is not tabulated; {near}")
-        found[named[frozenset(columns)]] = weight
+            raise QuestionRefused(f"{key} name a table {name!r:.60} that is not tabulated; {near}")
+        found[named[frozenset(columns)]] = value
     return found
 
 
