@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from sordino.core.estimates.table_cells import TableStrategy
+from sordino.core.noise.laws import NoiseLaw
+from sordino.tables.level_tables import draw_level_noise
 from sordino.tables.range_basis import find_range_basis
 from sordino.tables.strategy import Axes, subsets
 
@@ -23,6 +25,12 @@ def draw_table_noise(strategy: TableStrategy, count: int, points: Callable[[int]
     noise is what is true. `points` gives so many numbers between 0 and 1, at which the laws are taken. Every table's cells
     are in the order of its own columns.
     """
+    if strategy.form == "levels":
+
+        def draw(law: NoiseLaw, cells: int) -> Any:
+            return np.asarray(law.quantiles(points(cells)), dtype=np.float64)
+
+        return draw_level_noise(strategy, count, draw)
     noise = []
     for axes, law in zip(strategy.measured, strategy.laws, strict=True):
         shape = [strategy.sizes[axis] for axis in axes]

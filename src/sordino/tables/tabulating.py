@@ -29,7 +29,17 @@ from sordino.core.neighbors import Relation
 from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, show_number
 from sordino.core.release_exports import label_kind
+from sordino.tables.hierarchy import estimate_levels, make_levels_whole
 from sordino.tables.least_squares import Estimate, cell_variances, estimate_tables, range_variances
+from sordino.tables.level_tables import (
+    LevelQuery,
+    choose_shares,
+    find_area_variances,
+    find_hierarchy,
+    find_level,
+    level_axes,
+    sum_table,
+)
 from sordino.tables.range_basis import RangeBasis, find_range_basis
 from sordino.tables.residual_query import ResidualQuery, find_bases
 from sordino.tables.strategy import Measured, choose_marginals, choose_residuals, subsets
@@ -51,19 +61,19 @@ _NOT_WHOLE = "no whole tables with these shared margins were found, so these are
 
 
 Axes = tuple[int, ...]
-Form = Literal["residuals", "marginals", "own"]
+Form = Literal["residuals", "marginals", "levels", "own"]
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMeasure:
     """One measure of a tabulation: its query, the loss of that, and what is made of the noisy vectors.
 
-    `form` says what was measured: residuals or marginals, from which the tables follow by least squares; or each table by its
+    `form` says what was measured: residuals, marginals or levels, from which the tables follow by least squares; or each by its
     `own`. `laws` are those of the noise of each vector's entries, in its own steps. `noise` is that of each table's cells, and
     `ranges` has the largest variance over all ranges of each ordered column of a table, its other columns at one key.
     """
 
-    query: TabulationQuery | ResidualQuery
+    query: TabulationQuery | ResidualQuery | LevelQuery
     loss: Loss
     form: Form
     measured: tuple[Axes, ...]
@@ -128,7 +138,7 @@ class PreparedTabulation:
             return max(errors)
         return math.fsum(error * size for error, size in zip(errors, self.sizes * len(self.measures), strict=True))
 
-    def queries(self) -> list[TabulationQuery | ResidualQuery]:
+    def queries(self) -> list[TabulationQuery | ResidualQuery | LevelQuery]:
         """Return the query of each measure."""
         return [measure.query for measure in self.measures]
 
@@ -182,7 +192,7 @@ class PreparedTabulation:
         """Return in words how the cells of a measure were made."""
         if measure.form == "own":
             return f"noise in every cell; of the first table: {first}"
-        what = "residuals of tables" if measure.form == "residuals" else "tables"
+        what = {"residuals": "residuals of tables", "marginals": "tables", "levels": "levels of areas"}[measure.form]
         return f"least squares over {len(measure.measured):,} {what} with noise; of the first: {first}"
 
     def _estimate(self, measure: MeasuredMeasure, vectors: Sequence[Sequence[int]]) -> TableCells:
@@ -207,6 +217,8 @@ class PreparedTabulation:
                 cells=tuple(to_units(max(step, 0), unit) for step in steps), linear=linear, least=0, **about
             )
         own_order = tuple(tuple(self.compiled.places(table)) for table in self.question.tables)
+        if measure.form == "levels":
+            return self._estimate_areas(measure, vectors, own_order, about)
         bases = {} if measure.form == "marginals" else find_bases(self.compiled)
         about["strategy"] = TableStrategy(
             self.compiled.sizes, own_order, measure.form, measure.measured, measure.laws, tuple(bases)
@@ -224,6 +236,35 @@ class PreparedTabulation:
                 shown = tuple(to_units(int(count) * step, unit) for count in self._in_order(whole, 1))
                 return TableCells(cells=shown, linear=linear, least=0, **about)
         return TableCells(cells=linear, linear=(), **about)
+
+    def _estimate_areas(
+        self, measure: MeasuredMeasure, vectors: Sequence[Any], own_order: tuple[Axes, ...], about: dict[str, Any]
+    ) -> TableCells:
+        """Return the cells of one measure in nested areas, whole from the widest area down."""
+        hierarchy = find_hierarchy(self.compiled)
+        parents = tuple(tuple(parent.tolist()) for parent in self.compiled.parents)
+        about["strategy"] = TableStrategy(
+            self.compiled.sizes, own_order, "levels", measure.measured, measure.laws, (), parents
+        )
+        noisy = [
+            np.array(vector, dtype=np.float64).reshape(areas, -1)
+            for vector, areas in zip(vectors, hierarchy.areas, strict=True)
+        ]
+        levels = [estimate.cells for estimate in estimate_levels(hierarchy, noisy, measure.variances)]
+        unit = measure.query.unit
+
+        def collect(cells: Sequence[Any]) -> dict[Axes, Any]:
+            return {axes: sum_table(axes, self.compiled.sizes, measure.measured, cells) for axes in self.compiled.axes}
+
+        linear = self._in_order(collect(levels), float(unit))
+        if measure.finish != "whole":
+            return TableCells(cells=linear, linear=(), **about)
+        step = measure.coarse_step
+        whole = make_levels_whole(hierarchy, [cells / step for cells in levels])
+        counts = self._in_order(collect(whole), 1)
+        return TableCells(
+            cells=tuple(to_units(int(count) * step, unit) for count in counts), linear=linear, least=0, **about
+        )
 
     def _in_order(self, cells: Mapping[Axes, Any], factor: float) -> tuple[Any, ...]:
         """Return the cells of all tables, times a factor: each in the order of the table's own columns."""
@@ -274,7 +315,7 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
             finish = "linear"
         own = finish == "raw" or not compiled.is_additive(i)
         try:
-            prepare = _measure_each if own else _measure_strategy
+            prepare = _measure_each if own else _measure_strategy if question.levels is None else _measure_levels
             measures.append(prepare(question, compiled, i, loss, forecast, finish))
         except LossTooSmall as refused:
             refusals.append(refused)
@@ -415,6 +456,51 @@ def _measure_strategy(
             }
             ranges[table] = tuple((question.keys[axis].alias, variance) for axis, variance in of_ranges.items())
         return replace(draft, noise=tuple(noise), ranges=ranges)
+
+    return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
+
+
+def _measure_levels(
+    question: Tabulation,
+    compiled: CompiledTabulation,
+    measure: int,
+    loss: Loss,
+    forecast: NoiseForecast,
+    finish: Finish,
+) -> MeasuredMeasure:
+    """Return the measure whose tables are sums over nested areas, each level of which is measured."""
+    unit = compiled.vectors[measure].unit
+    is_sum = compiled.vectors[measure].bounds is not None
+    pure = isinstance(loss, PureDP)
+    hierarchy = find_hierarchy(compiled)
+    measured = tuple(level_axes(compiled))
+    base: list[float] = []
+
+    def measure_within(limits: Mapping[Axes, float]) -> MeasuredMeasure:
+        query = LevelQuery(question, measure, choose_shares(compiled, limits, base, pure=pure), unit)
+        laws = tuple(forecast.laws(query, loss))
+        draft = MeasuredMeasure(query, loss, "levels", measured, laws, (), finish, is_sum)
+        areas = find_area_variances(hierarchy, draft.variances)
+        if not limits:
+            base[:] = [float(variances.mean()) for variances in areas]
+        noise = []
+        for table, axes in zip(question.tables, compiled.axes, strict=True):
+            level = find_level(axes, measured)
+            of_areas = areas[level or 0] if level is not None else np.array([areas[0].sum()])
+            # Other cells of an area have noise of their own: a sum of them has the sum of their variances.
+            cells = math.prod(compiled.sizes[axis] for axis in measured[0][1:])
+            kept = compiled.cells(axes) / len(of_areas)
+            variances = of_areas * float(unit) ** 2 * cells / kept
+            widest = float(variances.max())
+            parts: tuple[float, ...] = ()
+            if level is not None and float(variances.min()) < widest * (1 - 1e-9):
+                own = [compiled.sizes[place] for place in compiled.places(table)]
+                place = compiled.places(table).index(measured[level][0])
+                shape = [-1 if i == place else 1 for i in range(len(own))]
+                parts = tuple(np.broadcast_to((variances / widest).reshape(shape), own).reshape(-1).tolist())
+            # A sum of several Laplace noises has tails between those of one of them and normal ones.
+            noise.append(CellNoise(widest, 3.0 if pure else 0.0, None, parts))
+        return replace(draft, noise=tuple(noise))
 
     return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
 

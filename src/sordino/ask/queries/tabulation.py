@@ -7,6 +7,7 @@ is made of their noisy values, an algorithm over a Queryable decides (`sordino.t
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -42,11 +43,14 @@ if TYPE_CHECKING:
 
 Table = tuple[str, ...]
 Objective = Literal["sum", "greatest"]
+LevelShares = Literal["equal", "least"]
 
 # Cells of all tables together: a release holds each with its keys.
 _MOST_CELLS = 1_000_000
 _MOST_TABLES = 10_000
 _MOST_MEASURES = 64
+# Cells of the smallest of nested areas, which are arrays, and of all tables of them.
+_MOST_AREA_CELLS = 6_000_000
 # Keys of a column that is measured for ranges.
 _MOST_ORDERED = 1_024
 # Cells that several tables are counted by in one scan, from which each follows by sums.
@@ -61,6 +65,23 @@ class StatedError:
     table: Table
     measure: str
     half_width: Fraction
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Nested areas from a public table: `columns` from the widest to that of the private table, `areas` a row for each key of it.
+
+    `shares` of the loss are "equal" for all levels, or "least" for the least errors of the tables asked for.
+    """
+
+    columns: tuple[str, ...]
+    areas: tuple[tuple[str | int, ...], ...]
+    shares: LevelShares = "least"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the areas, which are too many to be read in a question."""
+        return hashlib.sha256(json.dumps(self.areas, separators=(",", ":")).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +104,7 @@ class Tabulation:
     objective: Objective = "sum"
     errors: tuple[StatedError, ...] = ()
     ordered: tuple[str, ...] = ()
+    levels: Levels | None = None
 
     # The feature that plans the algorithm which answers such questions.
     algorithm: ClassVar[str] = "prepare_tabulation"
@@ -120,6 +142,8 @@ class Tabulation:
             least += f", errors of at most {', '.join(named)}{', ...' if len(self.errors) > 6 else ''}"
         if self.ordered:
             least += f", for ranges of {join_words([words[name] for name in self.ordered])}"
+        if self.levels is not None:
+            least += f", areas nested as {' > '.join(self.levels.columns)}"
         return f"{what}, {'; '.join(shown)}{where}; {how}{least}"
 
     def identity(self) -> str:
@@ -137,6 +161,8 @@ class Tabulation:
             data["objective"] = self.objective
         if self.ordered:
             data["ordered"] = list(self.ordered)
+        if self.levels is not None:
+            data["levels"] = [list(self.levels.columns), self.levels.digest, self.levels.shares]
         if self.errors:
             data["errors"] = [[list(e.table), e.measure, format_number(e.half_width)] for e in self.errors]
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
@@ -152,6 +178,7 @@ def tabulate(
     objective: Objective = "sum",
     errors: Mapping[Any, Number | Mapping[str, Number]] | None = None,
     ordered: Sequence[str] = (),
+    levels: Mapping[str, Any] | None = None,
 ) -> Tabulation:
     """Ask for many tables at once: one plan, one charge, one answer in which the tables agree.
 
@@ -162,7 +189,9 @@ def tabulate(
     `objective` "greatest" makes the greatest weighted variance of a cell least, in place of the sum over all cells. `errors` are
     half-widths at 95% that tables must not pass, {("region", "sex"): 50}, by measure where there are several; a loss at which
     they cannot be met is refused, with the one that would. `ordered` names columns whose keys will be added up over ranges,
-    such as ages: they are measured so that every range has little error.
+    such as ages: they are measured so that every range has little error. `levels` are nested areas, from a public table:
+    {"columns": ["state", "county", "tract"], "areas": table}, the last of which is a column of the private table; tables may
+    name each of them, and every area is the sum of the areas in it.
 
     Raises QuestionRefused for tables, measures or weights that make no sense; what the columns declare is checked by `plan`.
 
@@ -180,6 +209,11 @@ def tabulate(
     listed = [[table] if isinstance(table, (str, Expr)) else table for table in tables]
     named: dict[str, Grouping] = {}
     named_tables = tuple([_read_table(table, named) for table in listed])
+    nested = None if levels is None else _read_levels(levels)
+    if nested is not None:
+        # Rows are counted by the smallest areas, whether a table names these or not.
+        for name in nested.columns:
+            named.setdefault(name, Grouping(name, col(name).node))
     question = Tabulation(
         named_tables,
         tuple(named.values()),
@@ -188,7 +222,7 @@ def tabulate(
         None if where is None else where.node,
     )
     question = replace(question, weights=_read_weights(weights, question.tables), objective=objective)
-    question = replace(question, ordered=_read_ordered(ordered))
+    question = replace(question, ordered=_read_ordered(ordered), levels=nested)
     return check_tabulation(replace(question, errors=_read_errors(errors, question)))
 
 
@@ -271,6 +305,70 @@ def _read_ordered(ordered: Any) -> tuple[str, ...]:
     return tuple(ordered)
 
 
+def _read_levels(levels: Any) -> Levels:
+    """Return nested areas out of a mapping of columns, areas and, if wanted, shares."""
+    if isinstance(levels, Levels):
+        return levels
+    form = 'levels are {"columns": ["state", "county", "tract"], "areas": a public table with these columns}'
+    if not isinstance(levels, Mapping):
+        raise QuestionRefused(form)
+    for key in levels:
+        if key not in ("columns", "areas", "shares"):
+            raise QuestionRefused(f"levels have no {key!r:.40}; {nearest(str(key), ('columns', 'areas', 'shares'))}")
+    columns = levels.get("columns")
+    areas = levels.get("areas")
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
+        raise QuestionRefused(form)
+    if hasattr(areas, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        table = pa.table(areas)
+        missing = next((name for name in columns if name not in table.column_names), None)
+        if missing is not None:
+            raise QuestionRefused(f"the areas have no column {missing!r:.40}; {nearest(missing, table.column_names)}")
+        areas = list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
+    if isinstance(areas, (str, bytes)) or not isinstance(areas, Sequence):
+        raise QuestionRefused(form)
+    rows = tuple(tuple(row) if isinstance(row, (list, tuple)) else (row,) for row in areas)
+    return Levels(tuple(columns), rows, levels.get("shares", "least"))
+
+
+def _check_levels(question: Tabulation, nested: Levels) -> None:
+    """Raise QuestionRefused where areas do not nest, or a question asks of them what they do not give."""
+    columns = nested.columns
+    if len(columns) < 2 or len(set(columns)) < len(columns):
+        raise QuestionRefused("levels have at least two columns, each once, from the widest area to the smallest")
+    if nested.shares not in get_args(LevelShares):
+        raise QuestionRefused(f'shares of levels are "equal" or "least", not {nested.shares!r:.40}')
+    if question.finish == "raw" or question.ordered:
+        raise QuestionRefused('levels are one least squares over all areas: without finish="raw" and ordered=')
+    for table in question.tables:
+        if sum(name in columns for name in table) > 1:
+            raise QuestionRefused(
+                f"the table {list(table)} has several levels: one says in which areas of the others it lies"
+            )
+    for measure in question.measures:
+        if isinstance(measure, Distinct):
+            raise QuestionRefused(f"measure {measure.alias!r} counts different values, which do not add up over levels")
+    if not nested.areas:
+        raise QuestionRefused("the public table of the levels has no rows")
+    above: dict[tuple[int, str | int], str | int] = {}
+    leaves: set[str | int] = set()
+    for row in nested.areas:
+        if len(row) != len(columns) or not all(isinstance(label, (str, int)) for label in row):
+            raise QuestionRefused(f"each row of the areas has a name in each of {', '.join(columns)}, not {row!r:.60}")
+        if row[-1] in leaves:
+            raise QuestionRefused(f"the areas have {columns[-1]} {row[-1]!r:.40} twice")
+        leaves.add(row[-1])
+        for level in range(1, len(row)):
+            parent = above.setdefault((level, row[level]), row[level - 1])
+            if parent != row[level - 1]:
+                raise QuestionRefused(
+                    f"the {columns[level]} {row[level]!r:.40} lies in {parent!r:.40} and in {row[level - 1]!r:.40}: areas nest, "
+                    "so give two areas two names, such as codes"
+                )
+
+
 def _place_table(table: Any, tables: Sequence[Table], argument: str) -> int:
     """Return the place of a table that an argument names by its columns, in any order."""
     known = {frozenset(one): place for place, one in enumerate(tables)}
@@ -300,7 +398,8 @@ def check_tabulation(question: Tabulation) -> Tabulation:
         if other is not table:
             raise QuestionRefused(f"the tables {list(other)} and {list(table)} are the same: leave one out")
     used = {name for table in tables for name in table}
-    idle = next((name for name in aliases if name not in used), None)
+    nested = () if question.levels is None else question.levels.columns
+    idle = next((name for name in aliases if name not in used and name not in nested), None)
     if idle is not None or len(set(aliases)) < len(aliases):
         raise QuestionRefused("the columns of a tabulation are those of its tables, each once")
     if not 0 < len(question.measures) <= _MOST_MEASURES:
@@ -340,6 +439,10 @@ def check_tabulation(question: Tabulation) -> Tabulation:
         raise QuestionRefused(
             'ordered columns are measured together: with finish="raw" each table has noise of its own'
         )
+    if question.levels is not None:
+        if not set(nested) <= set(aliases):
+            raise QuestionRefused("levels are columns of the tabulation")
+        _check_levels(question, question.levels)
     measures = {measure.alias for measure in question.measures}
     for error in question.errors:
         if error.table not in tables or error.measure not in measures or error.half_width <= 0:
@@ -355,12 +458,16 @@ def check_tabulation(question: Tabulation) -> Tabulation:
 
 @dataclass(frozen=True)
 class CompiledTabulation:
-    """A tabulation with its meaning over a domain: declared keys, condition, and the vector that each measure is."""
+    """A tabulation with its meaning over a domain: declared keys, condition, and the vector that each measure is.
+
+    `parents` has, for each level of areas but the widest, the area of the level above that each area lies in.
+    """
 
     question: Tabulation
     keys: tuple[Keys, ...]
     condition: Build | None
     vectors: tuple[Vector, ...]
+    parents: tuple[Any, ...] = ()
 
     @functools.cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -391,10 +498,26 @@ class CompiledTabulation:
         A row may always drop out: its key may be missing, and conditions leave rows out. Bounds act on the rows of a unit,
         whatever their cells, so that all tables are about the same rows.
         """
+        return self.bound(measure, self.cells(axes), neighbors)
+
+    def bound(self, measure: int, cells: int, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit moves so many cells, of which each row is in one at most."""
         vector = self.vectors[measure]
         enforced = neighbors.enforce(None, by_group=False)
-        moved = vector.sensitivity(enforced, cells=self.cells(axes), droppable=True)
+        moved = vector.sensitivity(enforced, cells=cells, droppable=True)
         return moved.rescale(1 / vector.unit)
+
+    @functools.cached_property
+    def level_places(self) -> tuple[int, ...]:
+        """The places of the columns of areas, the widest first."""
+        nested = self.question.levels
+        aliases = [key.alias for key in self.question.keys]
+        return () if nested is None else tuple(aliases.index(name) for name in nested.columns)
+
+    @functools.cached_property
+    def scanned(self) -> tuple[int, ...]:
+        """The places of the columns that rows have themselves: all but the levels above the smallest areas."""
+        return tuple(i for i in range(len(self.keys)) if i not in self.level_places[:-1])
 
     def select(self, on: Primitives, axes: Sequence[int]) -> exp.Select:
         """Return the SQL tree of every measure by some columns: k0.. (codes) and t0.. (measures, in steps)."""
@@ -402,9 +525,12 @@ class CompiledTabulation:
 
         if self.condition is not None:
             on.keep(self.condition(on))
-        codes = [k.build(on) if k.code is None else k.code(on, k.build(on)) for k in self.keys]
+        own = {place: self.keys[place] for place in self.scanned}
+        codes = {place: k.build(on) if k.code is None else k.code(on, k.build(on)) for place, k in own.items()}
         if codes:
-            present = [exp.Not(this=exp.Is(this=exp.paren(code.copy()), expression=exp.Null())) for code in codes]
+            present = [
+                exp.Not(this=exp.Is(this=exp.paren(code.copy()), expression=exp.Null())) for code in codes.values()
+            ]
             on.keep(cast(exp.Expression, exp.and_(*present)))
         columns = [exp.alias_(codes[axis], f"k{i}") for i, axis in enumerate(axes)]
         terms = [vector.terms[0][1].sql(on) for vector in self.vectors]
@@ -419,7 +545,11 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
     Raises QuestionRefused where a key is not public, a measure has no bounds, or the tables have too many cells; UnknownName for
     a column that is not declared.
     """
-    declared = tuple(keys(key.of, domain) for key in question.keys)
+    parents: tuple[Any, ...] = ()
+    if question.levels is None:
+        declared = tuple(keys(key.of, domain) for key in question.keys)
+    else:
+        declared, parents = _find_areas(question, question.levels, domain)
     for key, found in zip(question.keys, declared, strict=True):
         if found.private:
             raise QuestionRefused(
@@ -438,24 +568,60 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
                 f"measure {measure.alias!r} is {measure.describe()}, which is no single number of a cell"
             )
         vectors.append(parts[0])
-    compiled = CompiledTabulation(question, declared, condition, tuple(vectors))
+    compiled = CompiledTabulation(question, declared, condition, tuple(vectors), parents)
     total = 0
+    most = _MOST_CELLS if question.levels is None else _MOST_AREA_CELLS
+    if compiled.cells(compiled.scanned) > most and question.levels is not None:
+        raise QuestionRefused(
+            f"the smallest areas by all other columns have {compiled.cells(compiled.scanned):,} cells, and at most {most:,} are "
+            "measured: tabulate by fewer columns, or by bins"
+        )
     for table, axes in zip(question.tables, compiled.axes, strict=True):
         cells = compiled.cells(axes)
         total += cells
-        if total > _MOST_CELLS:
+        if total > most:
             sizes = " x ".join(str(compiled.sizes[axis]) for axis in axes)
             raise QuestionRefused(
                 f"the table by {name_table(table)} has {sizes} = {cells:,} cells, and all tables together more than "
-                f"{_MOST_CELLS:,}: tabulate by fewer columns, or by bins"
+                f"{most:,}: tabulate by fewer columns, or by bins"
             )
     return compiled
+
+
+def _find_areas(question: Tabulation, nested: Levels, domain: Domain) -> tuple[tuple[Keys, ...], tuple[Any, ...]]:
+    """Return the keys of all columns, and the area above each area, those of a level in the order in which areas name them."""
+    upper = nested.columns[:-1]
+    found = {key.alias: keys(key.of, domain) for key in question.keys if key.alias not in upper}
+    # Labels of whole numbers may be text in a public file.
+    rows = {str(row[-1]): row for row in nested.areas}
+    labels = found[nested.columns[-1]].labels
+    missing = next((label for label in labels if str(label) not in rows), None)
+    if missing is not None or None in labels:
+        raise QuestionRefused(
+            f"the public table of the levels has no row for {nested.columns[-1]} {missing!r:.40}, a declared key of the table"
+        )
+    below = [rows[str(label)] for label in labels]
+    parents: list[Any] = []
+    for level in range(len(upper) - 1, -1, -1):
+        places: dict[Any, int] = {}
+        parents.insert(0, np.array([places.setdefault(row[level], len(places)) for row in below], dtype=np.int64))
+        first = {row[level]: row for row in reversed(below)}
+        below = [first[label] for label in places]
+        found[upper[level]] = Keys(tuple(places), _build_no_key)
+    return tuple(found[key.alias] for key in question.keys), tuple(parents)
+
+
+def _build_no_key(_: Primitives) -> exp.Expression:
+    raise AssertionError("areas above the smallest are sums of these, and no column of the table")
 
 
 def describe_left_out(question: Tabulation, domain: Domain) -> tuple[str, ...]:
     """Return which rows take no part in any table, in words: those in which a key is missing, as declared, or outside of bins."""
     notes: dict[str, None] = {}
+    nested = () if question.levels is None else question.levels.columns[:-1]
     for key in question.keys:
+        if key.alias in nested:
+            continue
         reasons = may_be_missing(key.of, domain)
         if not reasons.is_key and reasons.columns:
             notes[f"rows whose {' or '.join(reasons.columns)} is missing are left out of every table"] = None
@@ -517,7 +683,7 @@ class TabulationQuery:
         compiled = compile_tabulation(self.question, domain)
         covers = self._covers(compiled)
         scanned = [
-            _dense(table, axes, self.measure, compiled.sizes) for table, axes in zip(tables, covers, strict=True)
+            read_cells(table, axes, self.measure, compiled.sizes) for table, axes in zip(tables, covers, strict=True)
         ]
         exact = []
         for axes in self.tables:
@@ -551,7 +717,7 @@ class TabulationQuery:
         return next(i for i, cover in enumerate(covers) if set(axes) <= set(cover))
 
 
-def _dense(table: pa.Table, axes: Sequence[int], measure: int, sizes: Sequence[int]) -> Any:
+def read_cells(table: pa.Table, axes: Sequence[int], measure: int, sizes: Sequence[int]) -> Any:
     """Return the exact value of a measure in each cell: an array over the axes, of 64-bit integers where every sum fits."""
     shape = tuple(sizes[axis] for axis in axes)
     values = [0 if value is None else int(value) for value in table.column(f"t{measure}").to_pylist()]

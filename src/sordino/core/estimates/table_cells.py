@@ -64,15 +64,17 @@ class TableStrategy:
     `sizes` are the numbers of keys of all columns, `tables` the columns of each table in its own order, by their places.
     `measured` are the columns of each vector with noise of the law beside it: residuals of tables, each in its own steps,
     or marginals in steps of the measure (`sordino.tables`). Columns that are `ordered`, by their places, were measured in a basis
-    of ranges.
+    of ranges. In the form "levels" each vector is of the areas of one level, its first column, by all others, and `parents` has
+    the area above each area of every level but the first.
     """
 
     sizes: tuple[int, ...]
     tables: tuple[tuple[int, ...], ...]
-    form: Literal["residuals", "marginals"]
+    form: Literal["residuals", "marginals", "levels"]
     measured: tuple[tuple[int, ...], ...]
     laws: tuple[NoiseLaw, ...]
     ordered: tuple[int, ...] = ()
+    parents: tuple[tuple[int, ...], ...] = ()
 
 
 @ESTIMATES.register("table cells")
