@@ -50,7 +50,11 @@ _LISTED = 24
 # Shares of a loss are rounded to this part.
 _PART = 1 << 24
 # Strategies that are tried until stated errors are kept: each corrects the limits by the noise that the one before would get.
-_TRIES = 5
+_TRIES = 8
+_NEARER = 1e-4
+_FAR = 1.01
+# What a width may be off by for the rounding of floats.
+_CLOSE = 1e-9
 # The least variance that least squares weighs by, in square steps: noise of a large loss may have one of 0 in floats.
 _LEAST = 1e-12
 _BIAS = (
@@ -526,22 +530,31 @@ def _keep_errors(
 
     def find_ratios(answer: MeasuredMeasure) -> dict[Table, float]:
         widths = {table: float(answer.noise[place].error(0.95, answer.query.unit)) for table, place in places.items()}
-        return {table: (width / stated[table]) ** 2 for table, width in widths.items()}
+        if answer.form != "own":
+            return {table: (width / stated[table]) ** 2 for table, width in widths.items()}
+        # Widths of a table with noise of its own are whole steps: one stands for up to half a step more.
+        step = float(answer.query.unit)
+        aims = {table: math.floor(stated[table] / step + _CLOSE) for table in widths}
+        return {table: ((width / step + 0.5) / (aims[table] + 0.5)) ** 2 for table, width in widths.items()}
 
     first = find_ratios(answer)
     ratios = first
     correction = 1.0
     for _ in range(_TRIES):
-        if max(ratios.values()) <= 1:
+        if max(ratios.values()) <= 1 + _CLOSE:
             return answer
         limits = {compiled.axes[places[table]]: correction / ratio for table, ratio in first.items() if ratio > 0}
+        before = max(ratios.values())
         answer = measure_within(limits)
         ratios = find_ratios(answer)
-        correction /= max(ratios.values())
+        correction /= max(ratios.values()) * (1 + _NEARER)
+        # A strategy that is far off and no nearer, though the limits are tighter, is as near as any.
+        if answer.form != "own" and max(ratios.values()) > max(_FAR, before * (1 - _NEARER)):
+            break
     worst = max(ratios, key=lambda table: ratios[table])
-    if ratios[worst] <= 1:
+    if ratios[worst] <= 1 + _CLOSE:
         return answer
-    width = show_number(math.sqrt(ratios[worst]) * stated[worst])
+    width = show_number(float(answer.noise[places[worst]].error(0.95, answer.query.unit)))
     # A variance falls with rho, and with the square of epsilon; that of noise in whole steps falls no slower.
     factor = ratios[worst] if isinstance(loss, ZCDP) else math.sqrt(ratios[worst])
     raise LossTooSmall(
