@@ -106,6 +106,31 @@ def test_a_workbook_has_a_sheet_for_each_table(server: Served) -> None:
     assert any("charge c-0001" in str(note) for note in notes)
 
 
+def test_areas_of_a_public_file(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'tables = [["all"], ["sex"]]\nepsilon = 1\n[levels]\ncolumns = ["all", "sex"]\nareas_from = "areas.csv"'
+    plan, folder, project = write_plan(server, text)
+    assert main(["tabulate", str(plan), "--plan", *project]) == 3
+    assert "levels.areas_from 'areas.csv' cannot be read: No such file" in capsys.readouterr().err
+    plan.with_name("areas.csv").write_text("sex,everyone\nf,x\nm,x\n")
+    assert main(["tabulate", str(plan), "--plan", *project]) == 3
+    assert "has no column 'all'" in capsys.readouterr().err
+    plan.with_name("areas.csv").write_text("sex,all\nf,x\nm,x\n")
+    assert main(["tabulate", str(plan), "-o", str(folder), *project]) == 0
+    release = Release.from_dict(json.loads((folder / "release.json").read_text()))
+    assert sum(release.tables["sex"]["count"].to_pylist()) == release.tables["all"]["count"].to_pylist()[0]
+    inline = {"columns": ["all", "sex"], "areas": [["x", "f"], ["x", "m"]]}
+    body: dict[str, Any] = {
+        "table": "people",
+        "epsilon": "1",
+        "tabulate": {"tables": [["all"], ["sex"]], "levels": inline},
+    }
+    assert server.send("POST", "/v1/plan", json=body).status_code == 200
+    body["tabulate"]["levels"] = {"columns": ["all", "sex"], "areas_from": "areas.csv"}
+    answer = server.send("POST", "/v1/plan", json=body)
+    assert answer.status_code == 400
+    assert "a server does not read" in answer.text
+
+
 def test_a_repeated_request_is_charged_once(server: Served) -> None:
     plan, folder, project = write_plan(server)
     for name in ("one", "two"):

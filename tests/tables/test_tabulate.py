@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import json
+import math
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +24,7 @@ from sordino.core.estimates.table_cells import TableCells
 from sordino.core.loss import ZCDP
 from sordino.core.noise.rng import ReplicateStream
 from sordino.core.release import Release
+from sordino.tables.level_tables import LevelQuery
 from sordino.tables.residual_query import ResidualQuery
 from sordino.tables.tabulating import weighted_excess
 
@@ -288,6 +290,19 @@ def test_stated_errors_of_several_measures() -> None:
 
 # What types forbid is refused all the same.
 UNTYPED: Any = sd.tabulate
+FM = [("a", "x", "f"), ("a", "y", "m")]
+
+
+def levels_of(
+    areas: Any, *, tables: Any = (["state"], ["sex"]), columns: Any = ("state", "county", "sex"), **more: Any
+) -> Any:
+    """Return a tabulation by areas of which sex is the smallest."""
+    levels = {"columns": list(columns), "areas": areas}
+    if "shares" in more:
+        levels["shares"] = more.pop("shares")
+    return sd.tabulate(list(tables), levels=levels, **more)
+
+
 REFUSED: list[tuple[Any, str]] = [
     (lambda: sd.tabulate("year"), "list of tables"),
     (lambda: sd.tabulate([["year", "year"]]), r"'year' twice"),
@@ -303,6 +318,24 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: sd.tabulate(["year"], ordered="year"), "ordered is a list of columns"),
     (lambda: sd.tabulate(["year"], ordered=["year", "year"]), "each column once"),
     (lambda: sd.tabulate(["year"], ordered=["year"], finish="raw"), "ordered columns are measured together"),
+    (lambda: levels_of([("a", "x", "T1")]), "no row for sex 'f'"),
+    (lambda: levels_of([("a", "x", "f"), ("b", "x", "m")]), "the county 'x' lies in 'a' and in 'b'"),
+    (lambda: levels_of([("a", "x", "f"), ("a", "y", "f")]), "sex 'f' twice"),
+    (lambda: levels_of([("a", "x")]), "has a name in each of state, county, sex"),
+    (lambda: levels_of([]), "has no rows"),
+    (lambda: levels_of(FM, columns=["sex"]), "at least two columns"),
+    (lambda: levels_of(FM, shares="most"), 'are "equal" or "least"'),
+    (lambda: levels_of(FM, tables=[["state", "sex"]]), "has several levels"),
+    (lambda: levels_of(FM, finish="raw"), "levels are one least squares"),
+    (lambda: levels_of(FM, measures={"n": sd.count_distinct("id")}), "do not add up over levels"),
+    (lambda: UNTYPED(["year"], levels=3), "levels are"),
+    (lambda: UNTYPED(["year"], levels={"colums": 3}), "did you mean 'columns'"),
+    (
+        lambda: sd.tabulate(
+            ["year"], levels={"columns": ["state", "sex"], "areas": pa.table({"stat": [1], "sex": ["f"]})}
+        ),
+        "did you mean 'stat'",
+    ),
     (lambda: sd.tabulate(["year"], errors={"sex": 3}), "errors name a table 'sex'"),
     (lambda: sd.tabulate(["year"], errors={"year": 0}), "half-width above 0"),
     (lambda: UNTYPED(["year"], errors=[3]), "errors are half-widths by table"),
@@ -556,6 +589,172 @@ def test_ordered_columns_are_measured_with_gaussian_noise() -> None:
         protect(rows(10), DOMAIN).plan(question, epsilon=1)
     people = protect(rows(10), DOMAIN, budget=sd.ApproxDP(10, "1e-3"))
     assert people.plan(question, epsilon=1, delta="1e-6").error(0.95)
+
+
+# ---- Nested areas
+
+
+TRACTS = [
+    ("S1", "C1", "T1"),
+    ("S1", "C1", "T2"),
+    ("S1", "C2", "T3"),
+    ("S2", "C3", "T4"),
+    ("S2", "C3", "T5"),
+    ("S2", "C3", "T6"),
+]
+AREAS = {"columns": ["state", "county", "tract"], "areas": TRACTS}
+PLACES = sd.Domain(
+    {
+        "tract": sd.Category([tract for _, _, tract in TRACTS]),
+        "sex": sd.Category(["f", "m"]),
+        "age": sd.Integer(0, 2),
+        "income": sd.Integer(0, 90),
+        "id": sd.Identifier(),
+    }
+)
+BY_AREA: list[list[str]] = [["sex", "state"], ["county"], ["tract", "age"], ["age"], []]
+
+
+def placed_rows(count: int = 300) -> pa.Table:
+    """Return rows of the areas, few of them in the last one."""
+    draws = np.random.default_rng(5)
+    tracts = [None if i % 50 == 0 else TRACTS[int(5.2 * draws.random())][2] for i in range(count)]
+    return pa.table(
+        {
+            "tract": pa.array(tracts, pa.string()),
+            "sex": draws.choice(["f", "m"], count),
+            "age": draws.integers(0, 3, count),
+            "income": draws.integers(0, 91, count),
+            "id": [f"p{i % 120}" for i in range(count)],
+        }
+    )
+
+
+def with_areas(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows that lie in an area, with the areas that theirs lies in."""
+    above = {tract: {"state": state, "county": county} for state, county, tract in TRACTS}
+    return [{**row, **above[row["tract"]]} for row in table.to_pylist() if row["tract"] is not None]
+
+
+@pytest.mark.parametrize("finish", ["linear", "whole"])
+@pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_a_huge_loss_gives_the_exact_tables_of_areas(finish: Any, loss: dict[str, Any], relation: str) -> None:
+    source = placed_rows()
+    people = protect(source, PLACES, neighbors=relation, budget=RHO if "rho" in loss else sd.PureDP(10**12))
+    question = sd.tabulate(BY_AREA, {"count": sd.count(), "income": sd.sum("income")}, finish=finish, levels=AREAS)
+    answer = people.ask(question, **loss)
+    for table in answer.tables:
+        for name in ("count", "income"):
+            exact = exact_cells(with_areas(source), table, None if name == "count" else name)
+            for row in answer.tables[table].to_pylist():
+                assert row[name] == pytest.approx(exact[tuple(row[column] for column in table)], abs=2), (table, name)
+    assert answer.tables["sex", "state"].column_names[:2] == ["sex", "state"]
+
+
+@pytest.mark.parametrize("loss", [{"rho": "0.001"}, {"epsilon": "0.05"}])
+def test_every_area_is_the_sum_of_the_areas_in_it(loss: dict[str, Any]) -> None:
+    people = protect(placed_rows(), PLACES, budget=RHO if "rho" in loss else None)
+    tables = [["state", "sex"], ["county", "sex"], ["tract", "sex"], ["sex"], []]
+    answer = people.ask(sd.tabulate(tables, levels=AREAS), **loss)
+    smallest = with_areas(answer.tables["tract", "sex"])
+    for table in answer.tables:
+        summed: dict[Any, int] = collections.defaultdict(int)
+        for row in smallest:
+            summed[tuple(row[name] for name in table)] += row["count"]
+        assert counts_of(answer, table) == summed
+        assert min(summed.values()) >= 0
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("max_rows", [None, 2])
+@pytest.mark.parametrize("measure", [sd.count(), sd.sum("income")])
+def test_no_neighbor_moves_a_level_further_than_stated(measure: Any, relation: str, max_rows: int | None) -> None:
+    unit: Any = "row" if max_rows is None else sd.PrivacyUnit("id", max_rows=max_rows)
+    question = sd.tabulate([["tract", "sex"]], {"m": measure}, levels=AREAS)
+    query = LevelQuery(question, 0, (Fraction(1, 3),) * 3, Fraction(1))
+    base = placed_rows(12)
+    people = protect(base, PLACES, neighbors=relation, unit=unit)
+    stated = [sensitivity for sensitivity, _ in query.parts(PLACES, people.neighbors)]
+    owner = "p999"
+    kinds = [("T1", "f", 90), ("T1", "m", 90), ("T2", "f", 0), ("T6", "f", 90), (None, "f", 90)]
+    bags = itertools.combinations_with_replacement(kinds, max_rows or 1)
+    vectors = [areas_of(query, base)]
+    for bag in bags:
+        more = [{"tract": t, "sex": s, "age": 1, "income": i, "id": owner} for t, s, i in bag]
+        vectors.append(areas_of(query, pa.concat_tables([base, pa.Table.from_pylist(more, base.schema)])))
+    reached = [Fraction(0)] * 3
+    for one, other in itertools.product([vectors[0]] if relation == "add_remove" else vectors, vectors):
+        for level, sensitivity in enumerate(stated):
+            moved = [int(x) - int(y) for x, y in zip(one[level], other[level], strict=True)]
+            assert sum(map(abs, moved)) <= sensitivity.l1
+            assert sum(x * x for x in moved) <= sensitivity.l2_squared
+            reached[level] = max(reached[level], Fraction(sum(x * x for x in moved)))
+    assert reached == [sensitivity.l2_squared for sensitivity in stated]
+
+
+def areas_of(query: LevelQuery, table: pa.Table) -> list[Any]:
+    """Return the exact vectors of all levels, by an engine."""
+    access = data_access_of(protect(table, PLACES, unit=sd.PrivacyUnit("id", max_rows=50)))
+    scans = [access.run(access.write(scan.select(access.primitives()))) for scan in query.scans(PLACES)]
+    return list(query.exact_vectors(scans, PLACES))
+
+
+@pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}])
+def test_the_variance_of_areas_is_that_of_their_replicates(loss: dict[str, Any]) -> None:
+    people = protect(placed_rows(), PLACES, budget=RHO if "rho" in loss else None)
+    estimate = people.ask(sd.tabulate(BY_AREA, finish="linear", levels=AREAS), **loss).outputs[0].estimate
+    assert isinstance(estimate, TableCells)
+    drawn = estimate.draw(4000, ReplicateStream(b"areas").points) - np.array(estimate.cells)
+    deviations = []
+    for size, noise in zip(estimate.sizes, estimate.noise, strict=True):
+        deviations += [math.sqrt(noise.variance * part) for part in noise.parts or (1.0,) * size]
+    assert np.allclose(drawn.std(axis=0), deviations, rtol=0.1)
+    starts = estimate.starts()
+    assert np.allclose(drawn[:, starts[1] : starts[2]].sum(axis=1), drawn[:, -1])
+
+
+def test_shares_of_levels_follow_what_is_stated() -> None:
+    people = protect(placed_rows(10), PLACES, budget=RHO)
+    tables = [["state"], ["tract", "sex", "age"]]
+
+    def errors(**more: Any) -> dict[Any, float]:
+        question = sd.tabulate(tables, levels={**AREAS, "shares": more.pop("shares", "least")}, **more)
+        return people.plan(question, rho="0.1").error(0.95)
+
+    least = errors()
+    equal = errors(shares="equal")
+    assert least["tract", "sex", "age"] <= equal["tract", "sex", "age"]
+    stated = equal["state",] * 0.9
+    within = errors(errors={"state": stated})
+    assert within["state",] <= stated
+    assert within["tract", "sex", "age"] >= least["tract", "sex", "age"]
+    assert max(errors(objective="greatest").values()) <= max(least.values()) * 1.001
+    with pytest.raises(sd.errors.QuestionRefused, match=r"rho [\d.]+ would do"):
+        errors(errors={"state": 1, ("tract", "sex", "age"): 1})
+
+
+def test_areas_are_recorded_and_read_again(tmp_path: Path) -> None:
+    question = sd.tabulate(
+        BY_AREA,
+        levels={
+            "columns": AREAS["columns"],
+            "areas": pa.table(dict(zip(AREAS["columns"], zip(*TRACTS, strict=True), strict=True))),
+        },
+    )
+    assert question == sd.tabulate(BY_AREA, levels=AREAS)
+    assert question_from_json(json.loads(json.dumps(question_to_json(question)))) == question
+    people = protect(placed_rows(), PLACES, budget=RHO, ledger=tmp_path / "ledger.db")
+    answer = people.ask(question, rho="0.1")
+    assert people.release(answer.charge).tables["county"].equals(answer.tables["county"])
+    one = answer.query("SELECT SUM(count) AS n FROM answer WHERE by_columns = 'county' AND county <> 'C1'")
+    low, high = one.interval(0.95)
+    assert low <= one.value <= high
+    assert people.ask(question, rho="0.1", on="dummy").practice
+    other = sd.tabulate(
+        BY_AREA, levels={**AREAS, "areas": [(s, c, t) for s, c, t in TRACTS[:-1]] + [("S3", "C9", "T6")]}
+    )
+    assert other.identity() != question.identity()
 
 
 # ---- Intervals, over many runs

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sordino.ask.queries.aggregation import Aggregation
@@ -25,6 +27,11 @@ TABULATION_KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "where": ((str,), "what follows WHERE in SQL"),
     "weights": ((dict, list), 'numbers by table, such as {"region, sex": 3}, or one for each in order'),
     "ordered": ((list,), 'columns whose ranges will be added up, such as ["age"]'),
+    "levels": (
+        (dict,),
+        'nested areas from the widest, {"columns": ["state", "tract"], "areas": [["01", "01-1"], ...]}; in a plan file '
+        'areas_from = "areas.csv"',
+    ),
     "objective": ((str,), '"sum" or "greatest"'),
     "errors": (
         (dict,),
@@ -35,10 +42,11 @@ _LONGEST = 20_000
 _PLACE = re.compile(r"^line \d+, column \d+: ")
 
 
-def read_tabulation(plain: Mapping[str, Any]) -> Tabulation:
+def read_tabulation(plain: Mapping[str, Any], *, beside: Path | None = None) -> Tabulation:
     """Return the tabulation that plain data states: `tables`, and the other keys of `TABULATION_KEYS`.
 
-    A table is a list of names; a name that `columns` has is that expression. Raises DeclarationError for a key that is none, or
+    A table is a list of names; a name that `columns` has is that expression. Public files are named relative to the folder
+    `beside`, and not at all where there is none, as on a server. Raises DeclarationError for a key that is none, or
     a value of another kind; QuestionRefused for what `tabulate` refuses, and for SQL that is no aggregate or condition.
 
     >>> read_tabulation({"tables": [["region", "sex"], ["year"]], "where": "age >= 18"}).describe()
@@ -74,9 +82,43 @@ def read_tabulation(plain: Mapping[str, Any]) -> Tabulation:
         where=where,
         weights=weights,
         ordered=plain.get("ordered", ()),
+        levels=_read_levels(plain["levels"], beside) if "levels" in plain else None,
         objective=plain.get("objective", "sum"),
         errors=_by_table(plain["errors"], plain["tables"], "errors") if "errors" in plain else None,
     )
+
+
+def _read_levels(stated: Mapping[str, Any], beside: Path | None) -> dict[str, Any]:
+    """Return the levels, with the areas of the public file that they name."""
+    levels = dict(stated)
+    named = levels.pop("areas_from", None)
+    if named is None:
+        return levels
+    columns = levels.get("columns")
+    if "areas" in levels or not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise DeclarationError('needs columns = ["state", "tract"], and areas or areas_from, not both', key="levels")
+    levels["areas"] = read_public_rows(named, columns, beside, key="levels.areas_from")
+    return levels
+
+
+def read_public_rows(named: Any, columns: list[str], beside: Path | None, *, key: str) -> list[tuple[str, ...]]:
+    """Return some columns of a public CSV file; raises DeclarationError where it cannot be read or lacks one."""
+    if beside is None:
+        raise DeclarationError("names a file, which a server does not read: send its rows", key=key)
+    if not isinstance(named, str):
+        raise DeclarationError("must be the path of a public CSV file", key=key)
+    try:
+        with (beside / named).open(encoding="utf-8-sig", newline="") as lines:
+            table = list(csv.DictReader(lines, strict=True))
+    except OSError as error:
+        raise DeclarationError(f"{named!r:.80} cannot be read: {error.strerror}", key=key) from None
+    except (UnicodeDecodeError, csv.Error):
+        raise DeclarationError(f"{named!r:.80} is not a CSV file in UTF-8", key=key) from None
+    header = list(table[0]) if table else []
+    missing = next((name for name in columns if name not in header), None)
+    if missing is not None:
+        raise DeclarationError(f"{named!r:.80} has no column {missing!r:.40}; {nearest(missing, header)}", key=key)
+    return [tuple(row[name] or "" for name in columns) for row in table]
 
 
 def _by_table(stated: Mapping[str, Any], tables: list[Any], key: str) -> dict[Any, Any]:
