@@ -756,6 +756,139 @@ def test_areas_are_recorded_and_read_again(tmp_path: Path) -> None:
     assert other.identity() != question.identity()
 
 
+# ---- Public invariants
+
+
+def public_counts(source: pa.Table, columns: list[str], among: set[str]) -> list[dict[str, Any]]:
+    """Return exact counts of the rows that have all keys, as a curator has published them."""
+    exact = exact_cells(whole_rows(source, among), tuple(columns), None)
+    cells = itertools.product(*([*people_keys(DOMAIN, name)] for name in columns))
+    return [{**dict(zip(columns, cell, strict=True)), "count": int(exact[cell])} for cell in cells]
+
+
+def people_keys(domain: sd.Domain, name: str) -> tuple[Any, ...]:
+    return compile_tabulation(sd.tabulate([[name]]), domain).keys[0].labels
+
+
+@pytest.mark.parametrize("loss", [{"rho": "0.002"}, {"epsilon": "0.05"}])
+@pytest.mark.parametrize("finish", ["linear", "whole"])
+@pytest.mark.parametrize("ordered", [[], ["year"]], ids=["plain", "ordered"])
+def test_tables_agree_with_public_counts(loss: dict[str, Any], finish: Any, ordered: list[str]) -> None:
+    if ordered and "epsilon" in loss:
+        pytest.skip("ordered columns are measured with Gaussian noise")
+    source = rows()
+    tables = [["region", "sex"], ["region", "year"], ["sex", "year"], []]
+    public = {("region",): public_counts(source, ["region"], {"region", "sex", "year"})}
+    people = protect(source, DOMAIN, budget=RHO if "rho" in loss else None)
+    plain = people.plan(sd.tabulate(tables, finish=finish, ordered=ordered), **loss).error(0.95)
+    question = sd.tabulate(tables, finish=finish, ordered=ordered, invariants=public)
+    plan = people.plan(question, **loss)
+    errors = plan.error(0.95)
+    assert errors[()] == 0
+    assert all(errors[table] < plain[table] for table in errors)
+    answer = people.ask(plan)
+    regions = {row["region"]: row["count"] for row in public[("region",)]}
+    for table in [("region", "sex"), ("region", "year")]:
+        sums: dict[Any, float] = collections.defaultdict(float)
+        for cell, value in counts_of(answer, table).items():
+            sums[cell[0]] += value
+        assert sums == pytest.approx(regions, abs=1e-6)
+    assert answer.tables[()]["count"].to_pylist()[0] == pytest.approx(sum(regions.values()))
+    if finish == "whole":
+        assert min(value for table in answer.tables for value in counts_of(answer, table).values()) >= 0
+    assert "exact public counts by region (SHA-256" in answer.question
+    assert any("no noise protects it" in note for note in answer.notes)
+    one = answer.query("SELECT SUM(count) AS n FROM answer WHERE by_columns = 'region, sex' AND region = 'north'")
+    low, high = one.interval(0.95)
+    assert low == pytest.approx(regions["north"], abs=1)
+    assert high == pytest.approx(regions["north"], abs=1)
+
+
+def test_public_counts_are_on_the_record_and_change_nothing_that_is_read(tmp_path: Path) -> None:
+    """They come from the question alone: with other counts, the answer agrees with these, and the data are the same."""
+    people = protect(rows(), DOMAIN, budget=RHO, ledger=tmp_path / "ledger.db")
+    wrong = pa.table({"sex": ["m", "f"], "count": [7, 5]})
+    question = sd.tabulate([["sex"], ["sex", "year"]], invariants={"sex": wrong})
+    assert question_from_json(json.loads(json.dumps(question_to_json(question)))) == question
+    answer = people.ask(question, rho="0.25")
+    assert counts_of(answer, ("sex",)) == {("f",): 5, ("m",): 7}
+    stored = people.release(answer.charge)
+    assert stored.tables["sex", "year"].equals(answer.tables["sex", "year"])
+    assert "exact public counts by sex" in stored.question
+    other = sd.tabulate(
+        [["sex"], ["sex", "year"]], invariants={"sex": [{"sex": "m", "count": 7}, {"sex": "f", "count": 6}]}
+    )
+    assert other.identity() != question.identity()
+
+
+def test_public_counts_are_facts_of_least_squares() -> None:
+    """Against dense least squares over the same noise: known margins have no variance, and others what follows from these."""
+    question = sd.tabulate(
+        [["a", "b"]], invariants={"a": [{"a": "x", "count": 3}, {"a": "y", "count": 9}]}, finish="linear"
+    )
+    people = protect(small_table([("x", "u", 1, "p")]), SMALL, budget=RHO)
+    estimate = people.ask(question, rho="0.5").outputs[0].estimate
+    assert isinstance(estimate, TableCells)
+    drawn = estimate.draw(4000, ReplicateStream(b"known").points) - np.array(estimate.cells)
+    assert np.allclose(drawn.reshape(-1, 2, 3).sum(axis=2), 0, atol=1e-9)
+    assert np.allclose(drawn.std(axis=0), math.sqrt(estimate.noise[0].variance), rtol=0.06)
+
+
+SEXES = [{"sex": "f", "count": 3}, {"sex": "m", "count": 4}]
+PUBLIC_REFUSED: list[tuple[Any, str]] = [
+    ({"sex": SEXES[:1]}, r"by sex has no row for \['m'\]"),
+    ({"sex": [*SEXES, SEXES[0]]}, "has the key \\['f'\\] twice"),
+    ({"sex": [*SEXES, {"sex": "x", "count": 0}]}, "has a key 'x' that sex is not declared with"),
+    ({"sex": [{"sex": "f", "count": -3}, SEXES[1]]}, "has a count -3: counts are whole and not below 0"),
+    ({"sex": [{"sex": "f", "count": 3.5}, SEXES[1]]}, "has a count 3.5"),
+    ({"sex": [{"sex": "f", "count": None}, SEXES[1]]}, "has a count None"),
+    (
+        {"sex": SEXES, (): [{"count": 8}]},
+        "the invariants by sex and by \\(\\) contradict each other: their counts in all differ",
+    ),
+    ({"member": [{"member": True, "count": 3}, {"member": False, "count": 4}]}, "by member is within no table"),
+    ({"sex": [{"sex": "f", "income": 3}]}, "has a column 'income' that is no count of rows asked for"),
+    ({"sex": [{"sx": "f", "count": 3}]}, "it needs sex, count"),
+    ({"sex": 3}, "is a table of public counts"),
+    ({"sex": []}, "is a table of public counts"),
+    (3, "invariants are public tables by their columns"),
+    (
+        {("sex", "year"): [{"sex": s, "year": y, "count": 1} for s in "fm" for y in range(2020, 2024)]},
+        "nothing is left to measure",
+    ),
+]
+
+
+@pytest.mark.parametrize(("invariants", "words"), PUBLIC_REFUSED, ids=[words for _, words in PUBLIC_REFUSED])
+def test_public_counts_that_no_table_can_meet_are_refused_before_the_charge(invariants: Any, words: str) -> None:
+    people = protect(rows(10), DOMAIN, budget=RHO)
+    with pytest.raises(sd.errors.SordinoError, match=words):
+        people.ask(sd.tabulate([["sex", "year"]], invariants=invariants), rho=1)
+    assert people.spent.amounts()["rho"] == 0
+
+
+def test_public_counts_in_a_circle_that_no_table_meets_are_refused() -> None:
+    """Each pair agrees with each in its margins, but a = b, b = c and a != c hold of no row."""
+    domain = sd.Domain({name: sd.Boolean() for name in "abc"})
+    people = protect(pa.table({name: [True, False] for name in "abc"}), domain, budget=RHO)
+
+    def counts(one: str, other: str, *, alike: bool) -> list[dict[str, Any]]:
+        return [{one: x, other: y, "count": 5 * ((x == y) == alike)} for x in (True, False) for y in (True, False)]
+
+    for alike in (True, False):
+        public = {
+            ("a", "b"): counts("a", "b", alike=True),
+            ("b", "c"): counts("b", "c", alike=True),
+            ("a", "c"): counts("a", "c", alike=alike),
+        }
+        question = sd.tabulate([["a", "b", "c"]], invariants=public)
+        if alike:
+            assert sorted(people.ask(question, rho=1).tables["a", "b", "c"]["count"].to_pylist()) == [0] * 6 + [5, 5]
+        else:
+            with pytest.raises(sd.errors.QuestionRefused, match="invariants over a, b, c are those of no table"):
+                people.plan(question, rho=1)
+
+
 # ---- Intervals, over many runs
 
 

@@ -44,6 +44,9 @@ def draw_table_noise(strategy: TableStrategy, count: int, points: Callable[[int]
         shape = [strategy.sizes[axis] for axis in axes]
         summed = np.zeros([count, *shape])
         for part in subsets(axis for axis in axes if strategy.sizes[axis] > 1):
+            # What is public has no noise.
+            if part not in parts:
+                continue
             spread = [strategy.sizes[axis] if axis in part else 1 for axis in axes]
             share = _cells(strategy.sizes, part) / _cells(strategy.sizes, axes)
             summed += parts[part].reshape(count, *spread) * share
@@ -59,11 +62,14 @@ def _find_parts(strategy: TableStrategy, noise: Sequence[Any]) -> dict[Axes, Any
         return {
             axes: _find_residual(strategy, axes, drawn) for axes, drawn in zip(strategy.measured, noise, strict=True)
         }
+    exact = {part for axes in strategy.known for part in subsets(axis for axis in axes if sizes[axis] > 1)}
     sums: dict[Axes, Any] = {}
     precisions: dict[Axes, float] = {}
     for axes, law, drawn in zip(strategy.measured, strategy.laws, noise, strict=True):
         variance = max(law.variance(), _LEAST)
         for part in subsets(axis for axis in axes if sizes[axis] > 1):
+            if part in exact:
+                continue
             dropped = tuple(1 + place for place, axis in enumerate(axes) if axis not in part)
             weight = _cells(sizes, part) / (_cells(sizes, axes) * variance)
             margin = drawn.sum(axis=dropped) * weight

@@ -22,6 +22,7 @@ from sordino.ask.queries.tabulation import (
     compile_tabulation,
     describe_left_out,
 )
+from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.noisy import Noisy, to_units
 from sordino.core.estimates.table_cells import BY_COLUMNS, CellNoise, Finish, TableCells, TableStrategy, name_table
 from sordino.core.loss import ZCDP, Loss, PureDP
@@ -43,7 +44,7 @@ from sordino.tables.level_tables import (
 from sordino.tables.range_basis import RangeBasis, find_range_basis
 from sordino.tables.residual_query import ResidualQuery, find_bases
 from sordino.tables.strategy import Measured, choose_marginals, choose_residuals, subsets
-from sordino.tables.whole_tables import NotWhole, make_whole
+from sordino.tables.whole_tables import NotWhole, check_margins, make_whole
 
 # Tables whose errors a plan lists in words; `Plan.error` has all of them.
 _LISTED = 24
@@ -224,16 +225,26 @@ class PreparedTabulation:
         if measure.form == "levels":
             return self._estimate_areas(measure, vectors, own_order, about)
         bases = {} if measure.form == "marginals" else find_bases(self.compiled)
+        public = self.compiled.invariants[self.measures.index(measure)]
         about["strategy"] = TableStrategy(
-            self.compiled.sizes, own_order, measure.form, measure.measured, measure.laws, tuple(bases)
+            self.compiled.sizes,
+            own_order,
+            measure.form,
+            measure.measured,
+            measure.laws,
+            tuple(bases),
+            (),
+            tuple(public),
         )
-        estimates = _estimate_cells(self.compiled.sizes, measure, vectors, self.compiled.axes, bases)
+        estimates = _estimate_cells(self.compiled.sizes, measure, vectors, self.compiled.axes, bases, public)
         cells = {axes: estimate.cells for axes, estimate in estimates.items()}
         linear = self._in_order(cells, float(unit))
         if measure.finish == "whole":
             step = measure.coarse_step
             try:
-                whole = make_whole({axes: estimate / step for axes, estimate in cells.items()}, ordered=bases)
+                whole = make_whole(
+                    {axes: estimate / step for axes, estimate in cells.items()}, ordered=bases, known=public
+                )
             except NotWhole:
                 pass
             else:
@@ -330,6 +341,7 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
     if refusals:
         # The largest loss that a measure needs: with it all measures are as they should be.
         raise max(refusals, key=_needed_amount)
+    notes += _describe_invariants(question)
     if any(measure.finish == "whole" for measure in measures):
         notes.append(_BIAS)
     for aggregate, measure in zip(question.measures, measures, strict=True):
@@ -339,6 +351,28 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
                 f"{aggregate.alias} is rounded to multiples of {step}, at most a hundredth of its noise's deviation"
             )
     return PreparedTabulation(question, compiled, tuple(measures), tuple(notes))
+
+
+def _describe_invariants(question: Tabulation) -> list[str]:
+    """Return what is to be known of public counts."""
+    return [
+        f"{i.measure} by {name_table(i.columns) or 'no column'} is public, exact, and not read from the data here "
+        f"(SHA-256 {i.digest}): no noise protects it. The loss is that of the noise of everything else, before these "
+        "counts were put in: it bounds what is learnt beyond them, not what they tell"
+        for i in question.invariants
+    ]
+
+
+def _check_public(compiled: CompiledTabulation, public: Mapping[Axes, Any]) -> None:
+    """Raise QuestionRefused where public counts that agree with each other are those of no table."""
+    try:
+        check_margins(public)
+    except NotWhole:
+        names = [compiled.question.keys[axis].alias for axis in sorted({axis for axes in public for axis in axes})]
+        raise QuestionRefused(
+            f"the invariants over {', '.join(names)} are those of no table of counts, or of too many cells to know: each agrees "
+            "with each, all of them together do not; leave one out"
+        ) from None
 
 
 def _needed_amount(refused: LossTooSmall) -> float:
@@ -417,6 +451,8 @@ def _measure_strategy(
     pure = isinstance(loss, PureDP)
     square = float(unit) ** 2
     bases = find_bases(compiled)
+    public = compiled.invariants[measure]
+    _check_public(compiled, public)
     if bases and pure:
         raise LossTooSmall(
             "ordered columns are measured with Gaussian noise: state a rho, or an epsilon with a delta", None
@@ -433,23 +469,26 @@ def _measure_strategy(
             question.objective,
             tuple(limits.items()),
             tuple(bases),
+            tuple(public),
             relation=None if pure else relation,
         )
+        if not strategy:
+            raise QuestionRefused("the invariants say all that the tables ask: nothing is left to measure")
         measured = tuple(entry.axes for entry in strategy)
         marginals = TabulationQuery(question, measure, measured, tuple(entry.share for entry in strategy), unit)
         query = marginals if pure else ResidualQuery(marginals)
         laws = tuple(forecast.laws(query, loss))
         draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, laws, (), finish, is_sum)
         blank = [np.zeros(compiled.cells(axes)) for axes in measured]
-        expected = _estimate_cells(sizes, draft, blank, tables, bases)
+        expected = _estimate_cells(sizes, draft, blank, tables, bases, public)
         noise = []
         ranges = {}
         for table, axes in zip(question.tables, tables, strict=True):
-            excess = weighted_excess(sizes, measured, draft.variances, axes) if pure else 0.0
+            excess = weighted_excess(sizes, measured, draft.variances, axes, known=tuple(public)) if pure else 0.0
             variance = expected[axes].variance
             differing: tuple[float, ...] = ()
             if any(axis in bases for axis in axes):
-                of_cells = cell_variances(sizes, expected[axes].parts, axes, bases) / variance
+                of_cells = cell_variances(sizes, expected[axes].parts, axes, bases) / max(variance, 1e-300)
                 own = [axes.index(place) for place in compiled.places(table)]
                 differing = tuple(np.minimum(of_cells.transpose(own).reshape(-1), 1.0).tolist())
             noise.append(CellNoise(variance * square, excess, None, differing))
@@ -572,6 +611,7 @@ def _choose(
     objective: Objective,
     limits: tuple[tuple[Axes, float], ...],
     ordered: tuple[int, ...],
+    known: tuple[Axes, ...],
     *,
     relation: Relation | None,
 ) -> tuple[Measured, ...]:
@@ -581,12 +621,13 @@ def _choose(
     """
     stated = [float(weight) for weight in weights] if weights else None
     if relation is None:
-        return choose_marginals(sizes, tables, weights=stated, objective=objective, limits=dict(limits))
+        return choose_marginals(sizes, tables, weights=stated, objective=objective, known=known, limits=dict(limits))
     return choose_residuals(
         sizes,
         tables,
         weights=stated,
         objective=objective,
+        known=known,
         limits=dict(limits),
         ordered={axis: find_range_basis(sizes[axis]) for axis in ordered},
         relation=relation,
@@ -599,6 +640,7 @@ def _estimate_cells(
     vectors: Sequence[Any],
     tables: Sequence[Axes],
     bases: Mapping[int, RangeBasis],
+    public: Mapping[Axes, Any],
 ) -> dict[Axes, Estimate]:
     """Return the least-squares estimate of each table, in steps of the measure."""
     form = measure.form
@@ -607,16 +649,24 @@ def _estimate_cells(
     for axes, vector in zip(measure.measured, vectors, strict=True):
         noisy[axes] = np.array([float(step) for step in vector]).reshape([sizes[axis] for axis in axes])
     variances = dict(zip(measure.measured, measure.variances, strict=True))
-    return estimate_tables(sizes, noisy, variances, tables, form=form, ordered=bases)
+    return estimate_tables(sizes, noisy, variances, tables, form=form, known=public, ordered=bases)
 
 
-def weighted_excess(sizes: Sequence[int], measured: Sequence[Axes], variances: Sequence[float], table: Axes) -> float:
+def weighted_excess(
+    sizes: Sequence[int],
+    measured: Sequence[Axes],
+    variances: Sequence[float],
+    table: Axes,
+    *,
+    known: Sequence[Axes] = (),
+) -> float:
     """Return the excess kurtosis of a cell of a table that follows by least squares from marginals with Laplace noise.
 
     A cell is a weighted sum of all noises. The fourth cumulant of a sum of independent variables is that of each times the
     fourth power of its weight; that of Laplace noise is 3 squared variances. A weight depends on which axes of the noise's
-    cell agree with the cell that is estimated, so it is found once for each such pattern.
+    cell agree with the cell that is estimated, so it is found once for each such pattern. Parts of `known` tables have no noise.
     """
+    exact = {part for axes in known for part in subsets(axis for axis in axes if sizes[axis] > 1)}
 
     def cells(axes: Sequence[int]) -> float:
         return float(math.prod(sizes[axis] for axis in axes))
@@ -641,6 +691,8 @@ def weighted_excess(sizes: Sequence[int], measured: Sequence[Axes], variances: S
         for axis, agrees in zip(shared, agreeing, strict=True):
             times = times * np.where(agrees, 1.0, sizes[axis] - 1.0)
         for part in subsets(shared):
+            if part in exact:
+                continue
             factor = np.full(len(weights), cells(part) ** 2 / (cells(axes) * variance * precision[part] * cells(table)))
             for axis, agrees in zip(shared, agreeing, strict=True):
                 if axis in part:

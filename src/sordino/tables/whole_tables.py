@@ -40,13 +40,16 @@ class NotWhole(SordinoError):
     """No whole tables with these margins were found: their shared margins form a cycle, as in all tables of three columns."""
 
 
-def make_whole(tables: Mapping[Axes, Floats], *, ordered: Collection[int] = ()) -> dict[Axes, Integers]:
+def make_whole(
+    tables: Mapping[Axes, Floats], *, ordered: Collection[int] = (), known: Mapping[Axes, Integers] | None = None
+) -> dict[Axes, Integers]:
     """Return whole tables without negative cells, near consistent estimates, whose margins agree exactly.
 
     `tables` are the cells that `estimate_tables` returns. All tables have one total, the estimated one rounded, or 0; two
     tables agree in the margin on the axes that they share, and a table that is within another is its margin. Within its
     margins, a table is the nearest one without negative cells, in squared differences, rounded. On an `ordered` axis, ranges are
-    halved from the whole axis down, so that sums over ranges are near theirs, see `_halve_ranges`.
+    halved from the whole axis down, so that sums over ranges are near theirs, see `_halve_ranges`. Margins in `known` are kept as
+    they are: whole, not negative, and agreeing where they overlap.
 
     Theorem: for tables of at most two axes, and wherever the margins that a table shares with others have no cycle, whole
     tables with the rounded margins exist: two margins that agree where they overlap are those of a whole table that is not
@@ -62,7 +65,8 @@ def make_whole(tables: Mapping[Axes, Floats], *, ordered: Collection[int] = ()) 
             raise DeclarationError(f"the table {table} has cells that are no numbers")
         if float(np.abs(cells).sum()) > _MOST:
             raise NotWhole(f"the table {table} has sums that floats do not hold to a unit: state a coarser resolution")
-    sets = sorted(_shared_sets(tables), key=lambda entry: (len(entry), entry))
+    known = known or {}
+    sets = sorted(_shared_sets([*tables, *known]), key=lambda entry: (len(entry), entry))
     inside = {axes: _widest_within(axes, sets) for axes in sets}
     cyclic = [axes for axes in sets if _join_order(inside[axes]) is None]
     if sum(math.prod(_keys(tables, axes)) for axes in cyclic) > _HARD_CELLS:
@@ -70,6 +74,10 @@ def make_whole(tables: Mapping[Axes, Floats], *, ordered: Collection[int] = ()) 
     whole: dict[Axes, Integers] = {}
     estimates = tables
     for axes in sets:
+        public = next((margin for margin in known if set(axes) <= set(margin)), None)
+        if public is not None:
+            whole[axes] = np.asarray(_margin(public, known[public], axes), dtype=np.int64)
+            continue
         # Margins that were made whole one by one may be those of no table at all where they have a cycle: what has
         # more than one axis is then brought above 0 together, once.
         if cyclic and len(axes) > 1 and estimates is tables:
@@ -80,6 +88,33 @@ def make_whole(tables: Mapping[Axes, Floats], *, ordered: Collection[int] = ()) 
         margins = {margin: whole[margin] for margin in inside[axes]}
         whole[axes] = _make_one_whole(axes, cells, margins, ordered)
     return {table: whole[table] for table in tables}
+
+
+def check_margins(margins: Mapping[Axes, Integers]) -> None:
+    """Raise NotWhole where no table of cells of at least 0 has these margins, which agree where they overlap.
+
+    Without a cycle there always is one (see `make_whole`); else a linear program says so, for up to a number of cells.
+    """
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    widest = [axes for axes in margins if not any(set(axes) < set(other) for other in margins)]
+    if len(widest) < 3 or _join_order(widest) is not None:
+        return
+    union = tuple(sorted({axis for axes in widest for axis in axes}))
+    sizes = {axis: values.shape[place] for axes, values in margins.items() for place, axis in enumerate(axes)}
+    shape = [sizes[axis] for axis in union]
+    if math.prod(shape) > _HARD_CELLS:
+        raise _explain_failure(union)
+    number = np.arange(math.prod(shape)).reshape(shape)
+    rows = []
+    for axes in widest:
+        groups = _group_cells(union, number, axes)
+        picks = (np.ones(groups.size), (np.repeat(np.arange(len(groups)), groups.shape[1]), groups.ravel()))
+        rows.append(sparse.csr_matrix(picks, shape=(len(groups), number.size)))
+    sums = np.concatenate([margins[axes].ravel() for axes in widest]).astype(np.float64)
+    if linprog(np.zeros(number.size), A_eq=sparse.vstack(rows), b_eq=sums, method="highs").status != 0:
+        raise _explain_failure(union)
 
 
 def _make_one_whole(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers], ordered: Collection[int]) -> Integers:

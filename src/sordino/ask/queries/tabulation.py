@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.query import Aggregate, Vector
 from sordino.ask.queries.queryable import Scan
 from sordino.core.domain import Domain
-from sordino.core.errors import QuestionRefused, nearest
+from sordino.core.errors import QuestionRefused, SordinoError, nearest
 from sordino.core.estimates.table_cells import BY_COLUMNS, Finish, name_table
 from sordino.core.loss import Number, format_number, to_fraction
 from sordino.core.neighbors import Neighbors, Sensitivity
@@ -65,6 +66,21 @@ class StatedError:
     table: Table
     measure: str
     half_width: Fraction
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """Exact counts that are public already: of the cells of `columns`, `keys` has the key in each column, `counts` the count."""
+
+    columns: Table
+    measure: str
+    keys: tuple[tuple[str | int | bool | None, ...], ...]
+    counts: tuple[int, ...]
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the keys and counts."""
+        return hashlib.sha256(json.dumps([self.keys, self.counts], separators=(",", ":")).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -105,6 +121,7 @@ class Tabulation:
     errors: tuple[StatedError, ...] = ()
     ordered: tuple[str, ...] = ()
     levels: Levels | None = None
+    invariants: tuple[Invariant, ...] = ()
 
     # The feature that plans the algorithm which answers such questions.
     algorithm: ClassVar[str] = "prepare_tabulation"
@@ -144,7 +161,9 @@ class Tabulation:
             least += f", for ranges of {join_words([words[name] for name in self.ordered])}"
         if self.levels is not None:
             least += f", areas nested as {' > '.join(self.levels.columns)}"
-        return f"{what}, {'; '.join(shown)}{where}; {how}{least}"
+        public = [f"{name_table(i.columns) or 'in all'} (SHA-256 {i.digest[:16]}...)" for i in self.invariants]
+        given = f"; with exact public counts by {join_words(public)}" if public else ""
+        return f"{what}, {'; '.join(shown)}{where}; {how}{least}{given}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
@@ -163,6 +182,8 @@ class Tabulation:
             data["ordered"] = list(self.ordered)
         if self.levels is not None:
             data["levels"] = [list(self.levels.columns), self.levels.digest, self.levels.shares]
+        if self.invariants:
+            data["invariants"] = [[list(i.columns), i.measure, i.digest] for i in self.invariants]
         if self.errors:
             data["errors"] = [[list(e.table), e.measure, format_number(e.half_width)] for e in self.errors]
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
@@ -179,6 +200,7 @@ def tabulate(
     errors: Mapping[Any, Number | Mapping[str, Number]] | None = None,
     ordered: Sequence[str] = (),
     levels: Mapping[str, Any] | None = None,
+    invariants: Mapping[Any, Any] | None = None,
 ) -> Tabulation:
     """Ask for many tables at once: one plan, one charge, one answer in which the tables agree.
 
@@ -191,7 +213,9 @@ def tabulate(
     they cannot be met is refused, with the one that would. `ordered` names columns whose keys will be added up over ranges,
     such as ages: they are measured so that every range has little error. `levels` are nested areas, from a public table:
     {"columns": ["state", "county", "tract"], "areas": table}, the last of which is a column of the private table; tables may
-    name each of them, and every area is the sum of the areas in it.
+    name each of them, and every area is the sum of the areas in it. `invariants` are exact counts that are public already, by
+    columns: {("region",): table}, a table with these columns and one of the name of the count. They are never read from the
+    data: tables agree with them, and no noise is spent on them.
 
     Raises QuestionRefused for tables, measures or weights that make no sense; what the columns declare is checked by `plan`.
 
@@ -223,7 +247,10 @@ def tabulate(
     )
     question = replace(question, weights=_read_weights(weights, question.tables), objective=objective)
     question = replace(question, ordered=_read_ordered(ordered), levels=nested)
-    return check_tabulation(replace(question, errors=_read_errors(errors, question)))
+    question = replace(
+        question, errors=_read_errors(errors, question), invariants=_read_invariants(invariants, question)
+    )
+    return check_tabulation(question)
 
 
 def _read_table(table: Any, named: dict[str, Grouping]) -> Table:
@@ -331,6 +358,69 @@ def _read_levels(levels: Any) -> Levels:
         raise QuestionRefused(form)
     rows = tuple(tuple(row) if isinstance(row, (list, tuple)) else (row,) for row in areas)
     return Levels(tuple(columns), rows, levels.get("shares", "least"))
+
+
+def _read_invariants(invariants: Any, question: Tabulation) -> tuple[Invariant, ...]:
+    """Return public counts out of tables by their columns, of Arrow or lists of mappings."""
+    if invariants is None:
+        return ()
+    if not isinstance(invariants, Mapping):
+        raise QuestionRefused('invariants are public tables by their columns, such as {("region",): table}')
+    counted = [measure.alias for measure in question.measures if isinstance(measure, Count)]
+    read: list[Invariant] = []
+    for table, source in invariants.items():
+        columns = (table,) if isinstance(table, str) else tuple(table)
+        named = name_table(tuple(map(str, columns))) or "()"
+        if hasattr(source, "__arrow_c_stream__"):
+            import pyarrow as pa
+
+            source = pa.table(source).to_pylist()
+        if not isinstance(source, Sequence) or not all(isinstance(row, Mapping) for row in source) or not source:
+            raise QuestionRefused(f"the invariant by {named} is a table of public counts, or a list of rows by column")
+        names = [name for name in source[0] if name not in columns]
+        missing = next((name for name in columns if name not in source[0]), None)
+        if missing is not None or not names:
+            raise QuestionRefused(
+                f"the table of the invariant by {named} has the columns {', '.join(map(str, source[0]))}: it needs "
+                f"{', '.join(map(str, (*columns, *counted[:1])))}"
+            )
+        for name in names:
+            if name not in counted:
+                raise QuestionRefused(
+                    f"the invariant by {named} has a column {name!r:.40} that is no count of rows asked for; "
+                    f"{nearest(str(name), counted)}"
+                )
+            counts = [_read_count(row.get(name), named) for row in source]
+            keys = tuple(tuple(row.get(column) for column in columns) for row in source)
+            read.append(Invariant(columns, name, keys, tuple(counts)))
+    return tuple(read)
+
+
+def _read_count(value: Any, named: str) -> int:
+    try:
+        count = to_fraction(value, name="invariants")
+    except SordinoError:
+        count = Fraction(-1)
+    if count < 0 or count.denominator != 1:
+        raise QuestionRefused(f"the invariant by {named} has a count {value!r:.40}: counts are whole and not below 0")
+    return int(count)
+
+
+def _check_invariant(question: Tabulation, invariant: Invariant) -> None:
+    """Raise QuestionRefused where a public count is of no table, or its question cannot agree with it."""
+    named = name_table(invariant.columns) or "()"
+    if len(set(invariant.columns)) < len(invariant.columns):
+        raise QuestionRefused(f"the invariant by {named} has a column twice")
+    if not any(set(invariant.columns) <= set(table) for table in question.tables):
+        raise QuestionRefused(f"the invariant by {named} is within no table: ask for a table with these columns")
+    if not any(m.alias == invariant.measure and isinstance(m, Count) for m in question.measures):
+        raise QuestionRefused(
+            f"the invariant by {named} is of {invariant.measure!r:.40}, which is no count of rows asked for"
+        )
+    if question.finish == "raw" or question.levels is not None:
+        raise QuestionRefused('tables agree with invariants by least squares: without finish="raw" and levels=')
+    if len(invariant.keys) != len(invariant.counts) or any(count < 0 for count in invariant.counts):
+        raise QuestionRefused(f"the invariant by {named} has one count of at least 0 for each key")
 
 
 def _check_levels(question: Tabulation, nested: Levels) -> None:
@@ -443,6 +533,10 @@ def check_tabulation(question: Tabulation) -> Tabulation:
         if not set(nested) <= set(aliases):
             raise QuestionRefused("levels are columns of the tabulation")
         _check_levels(question, question.levels)
+    for invariant in question.invariants:
+        _check_invariant(question, invariant)
+    if len({(frozenset(i.columns), i.measure) for i in question.invariants}) < len(question.invariants):
+        raise QuestionRefused("invariants state the counts of each set of columns once")
     measures = {measure.alias for measure in question.measures}
     for error in question.errors:
         if error.table not in tables or error.measure not in measures or error.half_width <= 0:
@@ -460,7 +554,8 @@ def check_tabulation(question: Tabulation) -> Tabulation:
 class CompiledTabulation:
     """A tabulation with its meaning over a domain: declared keys, condition, and the vector that each measure is.
 
-    `parents` has, for each level of areas but the widest, the area of the level above that each area lies in.
+    `parents` has, for each level of areas but the widest, the area of the level above that each area lies in; `invariants` the
+    public counts of each measure, as arrays by columns.
     """
 
     question: Tabulation
@@ -468,6 +563,7 @@ class CompiledTabulation:
     condition: Build | None
     vectors: tuple[Vector, ...]
     parents: tuple[Any, ...] = ()
+    invariants: tuple[Mapping[tuple[int, ...], Any], ...] = ()
 
     @functools.cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -568,7 +664,8 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
                 f"measure {measure.alias!r} is {measure.describe()}, which is no single number of a cell"
             )
         vectors.append(parts[0])
-    compiled = CompiledTabulation(question, declared, condition, tuple(vectors), parents)
+    public = tuple(_place_invariants(question, measure.alias, declared) for measure in question.measures)
+    compiled = CompiledTabulation(question, declared, condition, tuple(vectors), parents, public)
     total = 0
     most = _MOST_CELLS if question.levels is None else _MOST_AREA_CELLS
     if compiled.cells(compiled.scanned) > most and question.levels is not None:
@@ -586,6 +683,57 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
                 f"{most:,}: tabulate by fewer columns, or by bins"
             )
     return compiled
+
+
+def _place_invariants(
+    question: Tabulation, measure: str, declared: Sequence[Keys]
+) -> dict[tuple[int, ...], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the public counts of a measure as arrays; raises QuestionRefused where one lacks a cell or contradicts another."""
+    aliases = [key.alias for key in question.keys]
+    placed: dict[tuple[int, ...], np.ndarray[Any, np.dtype[np.int64]]] = {}
+    for invariant in question.invariants:
+        if invariant.measure != measure:
+            continue
+        named = name_table(invariant.columns) or "()"
+        own = [aliases.index(name) for name in invariant.columns]
+        # Labels of whole numbers and truths may be text in a public file.
+        codes = [{_label_text(label): code for code, label in enumerate(declared[place].labels)} for place in own]
+        cells = np.full([len(declared[place].labels) for place in own], -1, dtype=np.int64)
+        for key, exact in zip(invariant.keys, invariant.counts, strict=True):
+            cell = tuple(code.get(_label_text(label), -1) for code, label in zip(codes, key, strict=True))
+            if -1 in cell:
+                wrong = key[cell.index(-1)]
+                raise QuestionRefused(
+                    f"the invariant by {named} has a key {wrong!r:.40} that {invariant.columns[cell.index(-1)]} is not "
+                    "declared with"
+                )
+            if cells[cell] >= 0:
+                raise QuestionRefused(f"the invariant by {named} has the key {list(key)!r:.60} twice")
+            cells[cell] = exact
+        if (cells < 0).any():
+            first = np.argwhere(cells < 0)[0]
+            lacking = [declared[place].labels[code] for place, code in zip(own, first, strict=True)]
+            raise QuestionRefused(
+                f"the invariant by {named} has no row for {lacking!r:.60}: state every declared key, also with 0"
+            )
+        placed[tuple(sorted(own))] = cells.transpose(np.argsort(own))
+    for (one, cells), (other, others) in itertools.combinations(placed.items(), 2):
+        shared = [axis for axis in one if axis in other]
+        margins = [
+            values.sum(axis=tuple(place for place, axis in enumerate(axes) if axis not in shared))
+            for axes, values in ((one, cells), (other, others))
+        ]
+        if not np.array_equal(margins[0], margins[1]):
+            names = [name_table(tuple(aliases[axis] for axis in axes)) or "()" for axes in (one, other, tuple(shared))]
+            what = f"by {names[2]}" if shared else "in all"
+            raise QuestionRefused(
+                f"the invariants by {names[0]} and by {names[1]} contradict each other: their counts {what} differ"
+            )
+    return placed
+
+
+def _label_text(label: Any) -> str:
+    return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def _find_areas(question: Tabulation, nested: Levels, domain: Domain) -> tuple[tuple[Keys, ...], tuple[Any, ...]]:

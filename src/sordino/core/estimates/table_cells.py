@@ -65,7 +65,7 @@ class TableStrategy:
     `measured` are the columns of each vector with noise of the law beside it: residuals of tables, each in its own steps,
     or marginals in steps of the measure (`sordino.tables`). Columns that are `ordered`, by their places, were measured in a basis
     of ranges. In the form "levels" each vector is of the areas of one level, its first column, by all others, and `parents` has
-    the area above each area of every level but the first.
+    the area above each area of every level but the first. The margins on the columns in `known` are public: no noise is in them.
     """
 
     sizes: tuple[int, ...]
@@ -75,6 +75,7 @@ class TableStrategy:
     laws: tuple[NoiseLaw, ...]
     ordered: tuple[int, ...] = ()
     parents: tuple[tuple[int, ...], ...] = ()
+    known: tuple[tuple[int, ...], ...] = ()
 
 
 @ESTIMATES.register("table cells")

@@ -32,6 +32,10 @@ TABULATION_KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
         'nested areas from the widest, {"columns": ["state", "tract"], "areas": [["01", "01-1"], ...]}; in a plan file '
         'areas_from = "areas.csv"',
     ),
+    "invariants": (
+        (dict,),
+        'exact public counts by columns, {"region": [{"region": "north", "count": 120}, ...]}; in a plan file a CSV file',
+    ),
     "objective": ((str,), '"sum" or "greatest"'),
     "errors": (
         (dict,),
@@ -82,6 +86,7 @@ def read_tabulation(plain: Mapping[str, Any], *, beside: Path | None = None) -> 
         where=where,
         weights=weights,
         ordered=plain.get("ordered", ()),
+        invariants=_read_invariants(plain["invariants"], beside) if "invariants" in plain else None,
         levels=_read_levels(plain["levels"], beside) if "levels" in plain else None,
         objective=plain.get("objective", "sum"),
         errors=_by_table(plain["errors"], plain["tables"], "errors") if "errors" in plain else None,
@@ -101,24 +106,41 @@ def _read_levels(stated: Mapping[str, Any], beside: Path | None) -> dict[str, An
     return levels
 
 
+def _read_invariants(stated: Mapping[str, Any], beside: Path | None) -> dict[tuple[str, ...], Any]:
+    """Return public counts by columns, of rows or of the public files that are named."""
+    invariants = {}
+    for name, source in stated.items():
+        columns = tuple(part.strip() for part in name.split(",")) if name else ()
+        rows = source
+        if isinstance(source, str):
+            rows = read_public_file(source, beside, key=f"invariants.{name or 'total'}")
+        invariants[columns] = rows
+    return invariants
+
+
 def read_public_rows(named: Any, columns: list[str], beside: Path | None, *, key: str) -> list[tuple[str, ...]]:
     """Return some columns of a public CSV file; raises DeclarationError where it cannot be read or lacks one."""
+    table = read_public_file(named, beside, key=key)
+    header = list(table[0]) if table else []
+    missing = next((name for name in columns if name not in header), None)
+    if missing is not None:
+        raise DeclarationError(f"{named!r:.80} has no column {missing!r:.40}; {nearest(missing, header)}", key=key)
+    return [tuple(row[name] or "" for name in columns) for row in table]
+
+
+def read_public_file(named: Any, beside: Path | None, *, key: str) -> list[dict[str, str]]:
+    """Return the rows of a public CSV file by column; raises DeclarationError where it cannot be read."""
     if beside is None:
         raise DeclarationError("names a file, which a server does not read: send its rows", key=key)
     if not isinstance(named, str):
         raise DeclarationError("must be the path of a public CSV file", key=key)
     try:
         with (beside / named).open(encoding="utf-8-sig", newline="") as lines:
-            table = list(csv.DictReader(lines, strict=True))
+            return list(csv.DictReader(lines, strict=True))
     except OSError as error:
         raise DeclarationError(f"{named!r:.80} cannot be read: {error.strerror}", key=key) from None
     except (UnicodeDecodeError, csv.Error):
         raise DeclarationError(f"{named!r:.80} is not a CSV file in UTF-8", key=key) from None
-    header = list(table[0]) if table else []
-    missing = next((name for name in columns if name not in header), None)
-    if missing is not None:
-        raise DeclarationError(f"{named!r:.80} has no column {missing!r:.40}; {nearest(missing, header)}", key=key)
-    return [tuple(row[name] or "" for name in columns) for row in table]
 
 
 def _by_table(stated: Mapping[str, Any], tables: list[Any], key: str) -> dict[Any, Any]:
