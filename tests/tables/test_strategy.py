@@ -210,7 +210,7 @@ def squared_changes(sizes: Sequence[int], residuals: Sequence[Axes]) -> Floats:
 def test_marginals_within_limits() -> None:
     """Of Laplace noise: kept, and no worse than any of many random shares that keep them."""
     sizes = (3, 4, 2)
-    limits = {(0, 1): 0.8}
+    limits: dict[Axes, float] = {(0, 1): 0.8}
     case = Case("", sizes, PAIRS)
 
     def errors(shares: dict[Axes, float]) -> Floats:

@@ -230,7 +230,8 @@ def test_units_of_several_rows_get_the_noise_of_their_rows() -> None:
 
 
 def test_the_greatest_error_is_less_than_that_of_the_least_sum() -> None:
-    for relation, loss in itertools.product(("add_remove", "replace"), ({"rho": "0.01"}, {"epsilon": "0.1"})):
+    losses: list[dict[str, Any]] = [{"rho": "0.01"}, {"epsilon": "0.1"}]
+    for relation, loss in itertools.product(("add_remove", "replace"), losses):
         people = protect(rows(10), DOMAIN, neighbors=relation, budget=RHO if "rho" in loss else None)
         for finish in ("raw", "linear"):
             widest = [
@@ -601,7 +602,7 @@ TRACTS = [
     ("S2", "C3", "T5"),
     ("S2", "C3", "T6"),
 ]
-AREAS = {"columns": ["state", "county", "tract"], "areas": TRACTS}
+AREAS: dict[str, Any] = {"columns": ["state", "county", "tract"], "areas": TRACTS}
 PLACES = sd.Domain(
     {
         "tract": sd.Category([tract for _, _, tract in TRACTS]),
@@ -717,7 +718,7 @@ def test_shares_of_levels_follow_what_is_stated() -> None:
     people = protect(placed_rows(10), PLACES, budget=RHO)
     tables = [["state"], ["tract", "sex", "age"]]
 
-    def errors(**more: Any) -> dict[Any, float]:
+    def errors(**more: Any) -> Any:
         question = sd.tabulate(tables, levels={**AREAS, "shares": more.pop("shares", "least")}, **more)
         return people.plan(question, rho="0.1").error(0.95)
 
@@ -738,7 +739,7 @@ def test_areas_are_recorded_and_read_again(tmp_path: Path) -> None:
         BY_AREA,
         levels={
             "columns": AREAS["columns"],
-            "areas": pa.table(dict(zip(AREAS["columns"], zip(*TRACTS, strict=True), strict=True))),
+            "areas": pa.table(list(map(list, zip(*TRACTS, strict=True))), names=AREAS["columns"]),
         },
     )
     assert question == sd.tabulate(BY_AREA, levels=AREAS)

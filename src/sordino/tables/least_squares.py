@@ -197,7 +197,7 @@ def range_variances(
                     length = float(np.diag(ordered[other].covariance).max()) * ordered[other].length_squared
                 factor *= length if other in part else 1 / sizes[other] ** 2
         variances += factor * (inside if axis in part else outside)
-    return variances
+    return np.asarray(variances)
 
 
 def combination_variance(

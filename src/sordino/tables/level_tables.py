@@ -154,7 +154,7 @@ def sum_table(axes: Axes, sizes: Sequence[int], measured: Sequence[Axes], levels
     cells = cells.sum(axis=tuple(place for place, axis in enumerate(own) if axis not in axes))
     kept = [axis for axis in own if axis in axes]
     order = [kept.index(axis) for axis in axes]
-    return cells.transpose([*order, *range(len(kept), len(kept) + len(after))])
+    return np.asarray(cells.transpose([*order, *range(len(kept), len(kept) + len(after))]))
 
 
 def draw_level_noise(strategy: TableStrategy, count: int, draw: Any) -> Array:

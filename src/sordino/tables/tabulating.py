@@ -644,7 +644,7 @@ def _estimate_cells(
 ) -> dict[Axes, Estimate]:
     """Return the least-squares estimate of each table, in steps of the measure."""
     form = measure.form
-    assert form != "own"
+    assert form in ("residuals", "marginals")
     noisy = {}
     for axes, vector in zip(measure.measured, vectors, strict=True):
         noisy[axes] = np.array([float(step) for step in vector]).reshape([sizes[axis] for axis in axes])

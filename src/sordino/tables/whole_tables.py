@@ -214,7 +214,7 @@ def _fill_within(aim: Floats, most: Integers, sums: Integers | None) -> Integers
         back = (lose < -need[..., None]) & (whole > 0)
         whole = whole + step - back
         need = sums - whole.sum(axis=-1)
-    return whole
+    return np.asarray(whole)
 
 
 def remove_negatives(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -> Floats:
