@@ -276,6 +276,10 @@ class PreparedTabulation:
             return TableCells(cells=linear, linear=(), **about)
         step = measure.coarse_step
         whole = make_levels_whole(hierarchy, [cells / step for cells in levels])
+        if unit.denominator == 1:
+            # Without a fraction a cell, of which there may be millions.
+            cells = self._in_order(collect(whole), step * unit.numerator)
+            return TableCells(cells=cells, linear=linear, least=0, **about)
         counts = self._in_order(collect(whole), 1)
         return TableCells(
             cells=tuple(to_units(int(count) * step, unit) for count in counts), linear=linear, least=0, **about
