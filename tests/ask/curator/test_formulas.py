@@ -135,16 +135,17 @@ def measure_intervals(
     """Return how often intervals at 95% hold the truth, and their half width as a multiple of the 95% error."""
     domain = sd.Domain({"k": sd.Integer(0, 39), "x": sd.Integer(0, 100), "y": sd.Integer(0, 100)})
     people = protect(table, domain, budget=sd.ZCDP(10**6) if "rho" in loss else sd.PureDP(10**6), name="people")
+    held: list[bool] = []
     widths: list[float] = []
     errors: list[float] = []
-    held = 0
     for _ in range(asks):
-        release = people.ask(sd.sql(text), **loss)
-        for row, (low, high) in zip(release.rows, release.outputs[0].estimate.intervals(0.95), strict=True):
-            held += low <= truth[row["k"]] <= high
-            widths.append(high - low)
-            errors.append(abs(row["v"] - truth[row["k"]]))
-    return held / len(widths), float(np.mean(widths)) / 2 / float(np.quantile(errors, 0.95))
+        ends = people.ask(sd.sql(text), **loss).to_arrow(intervals=True)
+        for row in ends.to_pylist():
+            true = truth[row["k"]]
+            held.append(row["v_lower"] <= true <= row["v_upper"])
+            widths.append(row["v_upper"] - row["v_lower"])
+            errors.append(abs(row["v"] - true))
+    return float(np.mean(held)), float(np.mean(widths)) / 2 / float(np.quantile(errors, 0.95))
 
 
 @pytest.mark.each(4)

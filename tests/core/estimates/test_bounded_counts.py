@@ -107,7 +107,7 @@ def test_ends_are_those_of_the_values_whose_tests_accept(
         if possible:
             assert (low, high) == (min(round(y), possible[0]), max(round(y), possible[-1]))
         else:
-            assert low <= y <= high or low == high == round(y)
+            assert low <= round(y) <= high
 
 
 def test_a_value_that_was_chosen_among_many_errs_as_the_worst_of_them() -> None:
