@@ -5,13 +5,13 @@ columns is equal where each is. A missing cell meets none. What is compared may 
 What else ON asks of both sides drops pairs, or, of a row that is kept, blanks the public cells. Theorem: with at most m rows a
 key, putting in or taking out one row of the table puts in or takes out at most m joined rows, whatever the other rows are. So
 a unit of C rows has at most C m joined rows, and every sensitivity of the joined table follows with C m for C (stability;
-McSherry 2009, section 3.4). Only public tables can be joined so.
+McSherry 2009, section 2.3). Only public tables can be joined so.
 
 Unnest makes one row for each item of a row's list, in which the column is the item. Of each list the first `max_items`
 count, duplicates among them; a list that is missing or empty gives no row. Theorem: the rows that one row becomes are a
 function of that row alone, and at most m = max_items of them, so putting in or taking out one row of the table puts in or
 takes out at most m rows, whatever the other rows are. A unit of C rows has at most C m, and every sensitivity follows with
-C m for C, under both relations (stability of a flat map; McSherry 2009, section 3.4). How many rows there are is private
+C m for C, under both relations (stability of a flat map; McSherry 2009, section 2.3). How many rows there are is private
 even where rows are replaced, as lists differ in length.
 """
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # Theorem: after the step a neighbor under add_remove has one row more or less, and under replace one row exchanged, or one
 # more or less where the inner condition leaves a unit without rows. Proof: each value is a function of the set of its own
 # unit's rows - counts, exact whole sums, extremes in a total order - so the rows of all other units stay as they are
-# (stability; McSherry 2009, section 3.4). No rows are capped before the step, so C is 1 after it, however many rows a unit
+# (stability; McSherry 2009, section 2.3). No rows are capped before the step, so C is 1 after it, however many rows a unit
 # has. What bounds a sensitivity is the range of a unit's value: that of its column for extremes and averages, and for sums
 # and counts the clip that the question states.
 #

@@ -2,7 +2,7 @@
 
 Theorem: which public row a private row meets is a function of that row alone, written from the public rows before any private
 one is read: the place of a public row, found by comparisons with constants. So one row becomes at most one joined row, and all
-sensitivities stay (stability; McSherry 2009, section 3.4). That SQL means the same is checked over the public rows: no value
+sensitivities stay (stability; McSherry 2009, section 2.3). That SQL means the same is checked over the public rows: no value
 may meet two of them.
 """
 

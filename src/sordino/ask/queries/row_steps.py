@@ -1,7 +1,7 @@
 """Row steps: what turns the rows of a private table into those that a question is about, one step after the other.
 
 Each step is a stable transformation: from the relation of its rows before it states the relation of those after it, so
-that the sensitivities of what follows hold for the table itself (McSherry 2009, section 3.4). It knows declarations only.
+that the sensitivities of what follows hold for the table itself (McSherry 2009, section 2.3). It knows declarations only.
 """
 
 from __future__ import annotations

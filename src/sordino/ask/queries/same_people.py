@@ -9,7 +9,7 @@ equality of units. The question then keeps at most C D joined rows of each unit,
 many as it states itself, again by the unit's own joined rows alone. So an added or removed unit puts in or takes out its own
 joined rows and no others, at most C D; a replaced one takes out at most C D and puts in as many (LEFT JOIN keeps a row
 without a match once, and C <= C D). Hence all sensitivities of the joined rows are those of a table whose units have C D
-rows (stability; McSherry 2009, section 3.4; joins by the unit as in Wilson et al. 2020, section 3.2). By anything but the
+rows (stability; McSherry 2009, section 2.3; joins by the unit as in Wilson et al. 2020, section 3.2). By anything but the
 unit, one person's rows could meet those of any number of others, so that no bound holds whatever the rows: such joins are
 refused. Bounding the other table before the join also keeps the joined rows within D times those of the table: no unit can
 make a question fail by having many rows in both.

@@ -4,7 +4,7 @@ Theorem: the step adds to each row cells that are a function of the bag of its o
 agree in the unit, and rows that its order does not tell apart are alike in every cell (`SqlPrimitives.add_windows`). No row
 comes or goes but by the step's own condition on single rows, and no row of another unit changes. So putting in or taking out
 one unit puts in or takes out its own rows, and replacing one replaces its own; the unit's cap on rows acts after the step, so
-every sensitivity is that of the rows without it (stability; McSherry 2009, section 3.4). Where a row is a unit the theorem
+every sensitivity is that of the rows without it (stability; McSherry 2009, section 2.3). Where a row is a unit the theorem
 fails: a row more changes the LAG of the next, so that two rows of the answer move; there the step is refused.
 
 What bounds a sensitivity is a value's range: for LAG, LEAD, FIRST_VALUE, MIN and MAX it is that of the column; a row's

@@ -2,7 +2,7 @@
 
 Theorem: what is joined is one row a unit at most, a function of the unit's own rows in the table that it is taken of, none of
 them capped (`per_unit`). So each row of the left side meets one row or none, of its own unit, and no other unit's row is looked
-at: the bounds on a unit's rows stay as they are, and so do all sensitivities (stability; McSherry 2009, section 3.4). Where
+at: the bounds on a unit's rows stay as they are, and so do all sensitivities (stability; McSherry 2009, section 2.3). Where
 both tables are private, a neighbor changes the rows of one unit in both.
 """
 
