@@ -32,7 +32,8 @@ from sordino.core.release import Key, Output, Release
 if TYPE_CHECKING:
     from sordino.ask.engines.engine import Statement
 
-PARTS = 1024  # parts of a question's own sensitivity in which its distance from the threshold is measured
+# the parts of a question's own sensitivity in which its distance from the threshold is measured
+PARTS = 1024
 
 
 class AboveThreshold:
@@ -209,7 +210,8 @@ def open_above_threshold(
     mechanism = sparse_vector_for(PARTS + 1, crossings=count, monotone=monotone, epsilon=pure.epsilon, rho=rho)
     words = f"which answers are above their thresholds, until {count} of them {'is' if count == 1 else 'are'}"
     plan = plan_adaptive(words, table, asked=asked if mechanism.redraws else pure)
-    with open_rows(engine):  # a server that is gone costs nothing
+    # opened before the charge: a server that is gone costs nothing
+    with open_rows(engine):
         charged = charging.charge_new(plan)
 
     def commit(answer: Answer) -> Release:

@@ -354,7 +354,8 @@ class AdaptiveSession:
         """Count rho from here on: what Gaussian vectors may sum up to at what is left of the epsilon, and delta."""
         with self._guard.hold():
             pair = self._loss
-            if not isinstance(pair, ApproxDP):  # another thread was first
+            # another thread was first
+            if not isinstance(pair, ApproxDP):
                 return
             left = pair.epsilon - self._spent["epsilon"]
             if left <= 0:
@@ -375,7 +376,8 @@ class AdaptiveSession:
             )
         amounts = charge_amounts(event, self._loss) if asked is None else asked
         caps = self._loss.amounts()
-        with self._guard.hold():  # the check and the spend are one step, whatever threads ask
+        # the check and the spend are one step, whatever threads ask
+        with self._guard.hold():
             for name, amount in amounts.items():
                 if self._spent[name] + amount > caps[name]:
                     left = caps[name] - self._spent[name]
@@ -392,7 +394,8 @@ class AdaptiveSession:
         return self._release_maker(words, answer, event, cost, loss_from(dict(self._spent)), loss_from(left))
 
     def _exact(self, query: VectorQuery) -> Sequence[Any]:
-        with self._guard.hold():  # one scan at a time, and none after the end
+        # one scan at a time, and none after the end
+        with self._guard.hold():
             if isinstance(query, CountsQuery):
                 return query.from_counts(self._count_cache.count(query.tables), self._domain)
             assert isinstance(query, ScanQuery)
@@ -439,7 +442,8 @@ def _pure(loss: Loss) -> Fraction:
     return pure_epsilon_for(loss.rho) if isinstance(loss, ZCDP) else loss.epsilon
 
 
-_MOST_SETS = 19  # grouping sets in one scan: each needs a hash table of its own
+# the most grouping sets in one scan: each needs a hash table of its own
+_MOST_SETS = 19
 # The most cells that several tables over the same columns are counted by together. Of 40 tables that each cut three columns
 # of 300 values in two, all together tell every value from every other: 27 million cells, and as many counts as there are rows.
 _MOST_TOGETHER = 1 << 20

@@ -329,7 +329,8 @@ def _said(of: Node, values: Any, domain: Domain) -> list[str]:
 
 # ---- The vectors, selections and private keys of a plan: each with its share of the loss. Knows no exact answer
 
-_NOWHERE = -1  # the place of a vector that gets no noise of its own
+# the place of a vector that gets no noise of its own
+_NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +339,12 @@ class NoisyVector:
 
     column: str
     part: Vector
-    sensitivity: Sensitivity  # of all vectors of its block
-    mechanism: Mechanism | CountingThreshold  # the latter where the selection of private keys counts it
-    place: int = 0  # among the noisy vectors of the question
+    # of all vectors of its block together
+    sensitivity: Sensitivity
+    # a threshold where the selection of private keys counts it
+    mechanism: Mechanism | CountingThreshold
+    # its place among the noisy vectors of the question
+    place: int = 0
 
     def describe(self) -> str:
         """Return the part in words."""
@@ -365,7 +369,8 @@ class Allocation:
     threshold: KeySelection | WeightedSelection | None
     event: Event
     shares: tuple[Fraction, ...] = ()
-    counted: int | None = None  # the aggregate that the selection of private keys answers by its own noisy counts
+    # the aggregate that the selection of private keys answers by its own noisy counts
+    counted: int | None = None
     mixes: tuple[Mix, ...] = ()
 
     @property
@@ -514,7 +519,8 @@ def _selections(
 
     def plan(asked: Quantile, places: Sequence[int]) -> PlannedQuantile:
         share = scale_loss(loss, sum((shares[i] for i in places), Fraction(0)))
-        pure = PureDP(share.epsilon) if isinstance(share, ApproxDP) else share  # a delta buys a selection nothing
+        # a delta buys a selection nothing
+        pure = PureDP(share.epsilon) if isinstance(share, ApproxDP) else share
         return plan_quantile(asked, resolved, domain=domain, neighbors=neighbors, loss=pure)
 
     asked = {i: aggregate for i in chosen if isinstance(aggregate := question.aggregates[i], Quantile)}
@@ -590,7 +596,8 @@ class AggregationProcedure(Procedure):
     allocation: Allocation
     assume_rows: int | None = None
     assume_mean: float | None = None
-    weights: tuple[Fraction, ...] = ()  # of the aggregates; empty for equal shares
+    # one an aggregate; empty for equal shares
+    weights: tuple[Fraction, ...] = ()
 
     @property
     def compiled(self) -> CompiledQuery:
@@ -718,7 +725,8 @@ class AggregationProcedure(Procedure):
         expected = ExpectedNoise(laws, confidence, self.assume_rows, self.assume_mean, mix)
         error: float | None = None
         times_rows = None
-        if place == self.allocation.counted:  # by the selection of the keys
+        # it is counted by the selection of the keys
+        if place == self.allocation.counted:
             error = parts[0].mechanism.law.error(confidence)
         elif len(own) == 1 or self.assume_rows is not None:
             error = asked.error(own, expected)
@@ -786,7 +794,8 @@ class AggregationProcedure(Procedure):
 # ---- From an engine's exact answer to the noisy columns of a release. Used by the curator alone, after the charge
 
 _LONGEST = 1_000
-_NO_KEY = object()  # a label may be None
+# stands for a key that is none, since a label may be None
+_NO_KEY = object()
 
 
 def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
@@ -880,7 +889,8 @@ def _release_keys(
     kept = sort_keys(places)
     vectors = [v.part for v in parts.noisy]
     at = [places[key] for key in kept]
-    read = {term for vector in vectors for _, term in vector.terms}  # the count that keys are selected by has its noise
+    # the count by which keys are selected has its noise already
+    read = {term for vector in vectors for _, term in vector.terms}
     found: list[list[int]] = []
     for i, term in enumerate(resolved.terms):
         column = table.column(f"t{i}").to_pylist() if term in read else []

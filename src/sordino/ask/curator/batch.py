@@ -28,10 +28,13 @@ from sordino.core.loss import (
 from sordino.core.notebook_tables import html_table
 from sordino.core.release import show_number, show_rows
 
-_DIGITS = 4  # significant ones of a loss that was searched
-_LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
+# the significant digits of a loss that was searched, and the losses that are searched
+_DIGITS = 4
+_LEAST = Fraction(1, 10**9)
+_MOST = Fraction(10**5)
 
-PlanAt = Callable[[int, Fraction], Plan]  # the plan of question i at a loss
+# returns the plan of question i at a loss
+PlanAt = Callable[[int, Fraction], Plan]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -31,8 +31,9 @@ from sordino.core.source import PrivateTable
 DEFECT = (
     "this is a defect of Sordino, whatever the data: please report the question and the version, and ask it another way"
 )
-_LONG = 10_000_000  # characters
-_MANY = 1_000  # keys
+# Beyond so many characters, or so many keys, an answer is stored without its tables.
+_LONG = 10_000_000
+_MANY = 1_000
 # What runs code from outside: an algorithm, or an engine. No later frame of its failure is of ours.
 _CALL_OUT = (
     ("sordino.ask.curator.adaptive_session", "run_adaptive"),
@@ -146,7 +147,8 @@ class Charging:
         """Charge a plan that has no request id."""
         self.declare()
         charged = self.charge(plan, identity=plan.identity(), request=None)
-        assert isinstance(charged, Charge)  # without a request id a charge is always new
+        # without a request id a charge is always new
+        assert isinstance(charged, Charge)
         return charged
 
     def read_stored(self, stored: StoredAnswer, plan: Plan) -> Release:
@@ -195,7 +197,8 @@ class Charging:
             self.ledger.commit(charge, text)
             return
         except LedgerError:
-            pass  # said below, without the ledger's own words
+            # reported below, without the ledger's own words
+            pass
         raise ChargedError(
             f"the question was charged ({charge.id}) but its answer could not be stored, so it is not given; the charge "
             "stands. Check that the ledger can be written: that its disk has room, or that its server answers",

@@ -55,8 +55,10 @@ class Connection:
         self._rng = Rng.secure() if rng is None else rng
         self._ledgers: dict[str, Ledger] = {}
         self._engines: dict[str, Engine] = {}
-        self._public_rows: dict[str, Mapping[str, pa.Table]] = {}  # as each of the engines opened them
-        self._serves = False  # accounts of a server, by `spend_as`
+        # the rows of public tables, as each of the engines opened them
+        self._public_rows: dict[str, Mapping[str, pa.Table]] = {}
+        # whether it is a server's, whose accounts `spend_as` names
+        self._serves = False
         self._curators: dict[str, Curator] = {}
 
     def spend_as(self, spender: str) -> Connection:

@@ -271,7 +271,8 @@ class Curator(TableFace):
             # what cannot be written is refused here, and costs nothing
             statements = plan.procedure.write(rows.writer())
             charged = self._charging.charge(plan, identity=identity, request=request_id)
-            if not isinstance(charged, Charge):  # another process answered the same request in the meantime
+            # another process answered the same request in the meantime
+            if not isinstance(charged, Charge):
                 return self._charging.read_stored(charged, plan)
             answer = self._answer(plan, statements, charged, rows)
         if isinstance(answer, Failure):
@@ -329,9 +330,8 @@ class Curator(TableFace):
         asked = read_loss(**loss)
         plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
         ran: tuple[T, Release, str] | Failure
-        with open_rows(
-            self._engine, () if joined is None else joined.reads
-        ) as opened:  # a server that is gone costs nothing
+        # opened before the charge: a server that is gone costs nothing
+        with open_rows(self._engine, () if joined is None else joined.reads) as opened:
             rows = opened if joined is None else opened.follow(joined.steps, self._table.domain)
             table = self._table if joined is None else joined.context
             charged = self._charging.charge_new(plan)
@@ -345,7 +345,8 @@ class Curator(TableFace):
                 ran = Failure(
                     "the algorithm did not catch a refusal: it may ask what is left, and what a question costs"
                 )
-            except Exception as failure:  # the words of any other failure may quote data
+            except Exception as failure:
+                # the words of any other failure may quote data
                 ran = failure_of(failure)
         if isinstance(ran, Failure):
             self._charging.fail(charged, ran)
@@ -538,7 +539,8 @@ class Curator(TableFace):
         try:
             release = self._charging.make_release(plan, charge, plan.procedure.release(statements, rows, self._rng))
             return release, write_answer(release)
-        except Exception as failure:  # of an engine, or any other: its words may quote a cell
+        except Exception as failure:
+            # of an engine, or any other: its words may quote a cell
             return failure_of(failure, plan.provider)
 
 
@@ -586,7 +588,8 @@ def plan_again(given: Plan, table: TableContext) -> Plan:
     if (given.declaration, given.table_name) != (table.declaration, table.name):
         raise DeclarationError("this plan was made for another table or declaration: plan again")
     asked: Any = given.question
-    if isinstance(asked, Aggregation):  # no second parse: the public tables alone are found again
+    # SQL is not parsed again: only its public tables are bound anew
+    if isinstance(asked, Aggregation):
         asked = bind_tables(asked, table, names="resolved")
     guesses = {name: getattr(given.procedure, name, None) for name in ("assume_rows", "assume_mean")}
     split = LossSplit(exact=tuple(getattr(given.procedure, "weights", ())))

@@ -23,7 +23,8 @@ from sordino.core.neighbors import PrivacyUnit, neighbors_from
 from sordino.core.noise.rng import Rng
 from sordino.core.source import Csv, PublicTable, Source, address_format
 
-_BUDGET = "default"  # the name of the budget that arguments declare
+# the name of the budget that arguments declare
+_BUDGET = "default"
 
 
 @overload
@@ -214,7 +215,8 @@ def _table_name(source: Any, relation: object) -> str:
     if not isinstance(source, (str, Path)):
         return "data"
     address = address_format(source)
-    if address is not None and address.of_several:  # the table's name on the server, where it is one
+    # the table's name on the server, where it is one
+    if address is not None and address.of_several:
         return str(relation).rpartition(".")[2] if re.fullmatch(r"(\w+\.)?[A-Za-z_]\w*", str(relation)) else "data"
     if address is not None:
         return re.sub(r"\W", "", re.split(r"[.:/]", str(source))[-1]) or "data"

@@ -34,10 +34,14 @@ if TYPE_CHECKING:
     Doubles = npt.NDArray[np.float64]
 
 _MOST_ROWS = 10**8
-_MOST_ITEMS = 5  # of a made-up list
-_MISSING = 0.05  # the share of cells that are missing in each column that may miss some
-_REACH = 1000  # how far from a lone bound, or from 0, a column without bounds goes
-_ROWS_PER_KEY = 3  # how often an identifier occurs, on average
+# the most items of a made-up list
+_MOST_ITEMS = 5
+# the share of cells that are missing in each column that may miss some
+_MISSING = 0.05
+# how far from a lone bound, or from 0, a column without bounds goes
+_REACH = 1000
+# how often an identifier occurs, on average
+_ROWS_PER_KEY = 3
 
 
 def dummy(domain: Domain, *, rows: int = 1000, unit: PrivacyUnit | None = None, rng: Rng | None = None) -> pa.Table:

@@ -33,7 +33,8 @@ from sordino.core.loss import Event, Loss, share_loss
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Output, Release, show_number
 
-_MOST = 8  # numbers whose bounds one question finds
+# the most numbers whose bounds one question finds
+_MOST = 8
 _STAND_IN = (Fraction(0), Fraction(1))
 _WORDS = "its error follows from the bounds that are found, and is released with it"
 

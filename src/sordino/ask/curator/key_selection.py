@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
     from sordino.core.noise.rng import Rng
 
-_LEAST = Fraction(1, 10**200)  # Gaussian tails below it are beyond doubles
-_WORSE = Fraction(108, 100)  # how many more units a key may need at worst where weights are chosen
+# Gaussian tails below it are beyond doubles
+_LEAST = Fraction(1, 10**200)
+# how many more units a key may need at worst where weights are chosen
+_WORSE = Fraction(108, 100)
 
 CountingThreshold = LaplaceThreshold | GaussianThreshold | TruncatedThreshold
 KeySelector = CountingThreshold | PartitionSelection
@@ -109,7 +111,8 @@ def _units_to_show(keys: KeySelection, chance: float) -> int:
     while high < 2**62 and keys.appears(high) < chance:
         high *= 2
     low = high // 2 + 1
-    return low + bisect_left(range(low, high), chance, key=keys.appears)  # it rises
+    # the chance rises with the number of units
+    return low + bisect_left(range(low, high), chance, key=keys.appears)
 
 
 def choose_key_selection(

@@ -16,8 +16,10 @@ from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, 
 from sordino.core.loss import ZCDP, Loss, scale_loss
 
 _CONFIDENCE = 0.95
-_SMALLEST = Fraction(1, 10**7)  # the least loss, and part of a loss, at which errors are measured
-_FINEST = 10**6  # shares that are searched are whole multiples of 1 / _FINEST
+# the least loss, and part of a loss, at which errors are measured
+_SMALLEST = Fraction(1, 10**7)
+# shares that are searched are whole multiples of 1 / _FINEST
+_FINEST = 10**6
 
 
 def weigh(items: Sequence[Collection[str]], split: LossSplit, *, what: str) -> list[Fraction]:
@@ -52,7 +54,8 @@ def weigh_aggregates(question: Aggregation, split: LossSplit) -> list[Fraction]:
     formulas = [f for f in question.formulas if f.alias not in question.hidden and not f.is_constant]
     shown |= {f.alias: (f.alias,) for f in formulas}
     place = {name: i for i, name in enumerate(question.layout)}
-    order = sorted(shown, key=lambda alias: min(place.get(name, len(place)) for name in shown[alias]))  # as in SELECT
+    # weights are stated in the order of SELECT
+    order = sorted(shown, key=lambda alias: min(place.get(name, len(place)) for name in shown[alias]))
     given = dict(zip(order, weigh([shown[alias] for alias in order], split, what="column"), strict=True))
     weights: list[Fraction] = []
     for aggregate in question.aggregates:
@@ -91,7 +94,8 @@ def least_error_shares(
         parts.append((float(weight) * max(error, 1e-300) * power) ** (1 / (1 + power)))
     whole = math.fsum(parts)
     shares = [max(Fraction(math.floor(p / whole * _FINEST), _FINEST), Fraction(1, _FINEST)) for p in parts]
-    shares[shares.index(max(shares))] += 1 - sum(shares, Fraction(0))  # what rounding left, or took too much
+    # the largest share takes what rounding left, or gives what it took too much
+    shares[shares.index(max(shares))] += 1 - sum(shares, Fraction(0))
     return tuple(shares)
 
 
@@ -132,7 +136,8 @@ def relative_error(plan: Plan, split: LossSplit, confidence: float, rows: int | 
     columns = list(procedure.columns(confidence))
     if isinstance(plan.question, Aggregation):
         sizes = sizes_of(plan.question, procedure.compiled, split, rows)
-    else:  # a choice: its error is in rows
+    else:
+        # a choice: its error is in rows
         sizes = [_stated(columns[0].names, split.scale) or _rows(rows)]
     return max(error / size for error, size in zip(_errors(columns[: len(sizes)]), sizes, strict=True))
 
@@ -165,7 +170,8 @@ def _size(asked: Aggregate, parts: Sequence[Vector], scale: Mapping[str, Fractio
         return stated
     if isinstance(asked, MomentAggregate):
         return _moment_size(asked, parts, scale)
-    if not parts:  # a quantile: its error is in rows
+    # a quantile: its error is in rows
+    if not parts:
         return _rows(rows)
     if parts[0].bounds is not None:
         width = _width(getattr(asked, "of", None), parts[0], scale)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 _NOWHERE = Keys((0,), lambda _: whole(0))
 _MOST_KNOWN = 64
-_PICKS = ("min", "max", "mode", "first", "last", "any", "all")  # values of a unit that one of its rows has
+# values of a unit that one of its rows has
+_PICKS = ("min", "max", "mode", "first", "last", "any", "all")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
     from sordino.ask.engines.engine import Statement
 
 _MOST_GROUPS = 10_000
-_SOME_GROUPS = 2  # of private keys, while it is not known how many show: more than one
+# the groups of private keys, while it is not known how many show: more than one
+_SOME_GROUPS = 2
 _MOST_BINS = 100_000
-_MOST_CELLS = 4_000_000  # groups times bins of one scan
+# the most groups times bins of one scan
+_MOST_CELLS = 4_000_000
 _FEWEST_BINS = 256
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -80,7 +82,8 @@ class PlannedQuantile:
     low: int
     high: int
     row_ceiling: int
-    spread_over: int = 1  # the groups that one unit's rows fall in, one row each, where that makes rho less
+    # the groups that one unit's rows fall in, one row each, where that makes rho less
+    spread_over: int = 1
     lead: int | None = None
 
     @property
@@ -140,7 +143,8 @@ class PlannedQuantile:
 
         `first` is the statement of the first scan, where it was written before the groups were known.
         """
-        if not self.selection.groups:  # of private keys none may show
+        # of private keys none may show
+        if not self.selection.groups:
             return []
         return self.selection.release(_ExactCounts(self, rows, first), low=self.low, high=self.high, rng=rng)
 
@@ -260,7 +264,8 @@ def bin_widths(values: int, groups: int) -> list[int]:
     while most**scans < values:
         scans += 1
     ratio = most
-    if scans > 1:  # the least ratio that does with as many scans
+    # the least ratio that does with as many scans
+    if scans > 1:
         low, high = 1, most
         while low < high:
             middle = (low + high) // 2

@@ -104,9 +104,8 @@ class _OneScan:
     def __init__(self, engine: Engine) -> None:
         self._engine, self._found = engine, dict[str, "pa.Table"]()
         self.write = engine.write
-        self.sample = getattr(
-            engine, "sample", None
-        )  # a sample is fresh each time, so what is scanned of it is not kept
+        # a sample is fresh each time, so its scans are not kept
+        self.sample = getattr(engine, "sample", None)
 
     @property
     def primitives(self) -> Primitives:

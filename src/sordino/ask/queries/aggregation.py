@@ -60,7 +60,8 @@ _SUPERSET = (
     "some of these keys may be ones that no row can have: there are too many combinations of declared values to leave "
     "them out"
 )
-MOST_PRIVATE_KEYS = 2**62  # more than any table has: no unit's groups are all of them
+# more than any table has: no unit's groups are all of them
+MOST_PRIVATE_KEYS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,17 @@ class Aggregation:
     after: PostProcessing | None = None
     sample: Fraction | None = None
     steps: tuple[RowStep, ...] = ()
-    layout: tuple[str, ...] = ()  # the answer's columns in the order of SELECT; empty for groups first
+    # the answer's columns in the order of SELECT; empty for groups first
+    layout: tuple[str, ...] = ()
     formulas: tuple[FormulaColumn, ...] = ()
     hidden: tuple[str, ...] = ()
-    key_list: KeyList | None = None  # the rows of the answer, where the question lists them
-    min_units: int = 1  # private keys of fewer units never show
+    # the rows of the answer, where the question lists them
+    key_list: KeyList | None = None
+    # private keys of fewer units never show
+    min_units: int = 1
     bounds: ContributionBounds | None = None
-    key_selection: str | None = None  # how private keys are selected, where the question says so
+    # how private keys are selected, where the question says so
+    key_selection: str | None = None
     dialect: str = field(default="duckdb", compare=False)
 
     def bound_contributions(
@@ -275,16 +280,21 @@ class CompiledQuery:
     parts: tuple[tuple[Vector, ...], ...]
     terms: tuple[SqlAggregate, ...]
     unreadable_rows: bool
-    listed: bool = False  # the one Keys are those of all group-by columns, as the question lists them
+    # the one Keys are those of all group-by columns, as the question lists them
+    listed: bool = False
     bounds: ContributionBounds | None = None
-    bins: tuple[Keys, ...] = ()  # more keys, that divide the rows counted: no bound acts on them
-    within: Build | None = None  # a condition on the rows counted
-    totals: bool = False  # whether it has totals per unit
-    notes: tuple[str, ...] = ()  # which rows its keys leave out
-    declared: tuple[
-        Keys, ...
-    ] = ()  # every declared key, where the question leaves out those that no row of it can have
-    words: str = ""  # the question as a sentence
+    # more keys, that divide the rows counted: no bound acts on them
+    bins: tuple[Keys, ...] = ()
+    # a condition on the rows counted
+    within: Build | None = None
+    # whether it has totals per unit
+    totals: bool = False
+    # which rows its keys leave out
+    notes: tuple[str, ...] = ()
+    # every declared key, where the question leaves out those that no row of it can have
+    declared: tuple[Keys, ...] = ()
+    # the question as a sentence
+    words: str = ""
 
     @cached_property
     def cells(self) -> int:
@@ -321,7 +331,8 @@ class CompiledQuery:
         """Return the SQL tree: one scan for all parts, columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
 
         if self.condition is not None:
-            on.keep(self.condition(on))  # first: what follows is computed for the rows kept alone
+            # first, so that what follows is computed for the remaining rows alone
+            on.keep(self.condition(on))
         # bounds act on codes; and different values of several raw cells with one code do not add up
         direct = on.has_units or any(t.kind in ("distinct", "combinations", "distinct_sum") for t in self.terms)
         codes = [k.build(on) if k.code is None or not direct else k.code(on, k.build(on)) for k in self.keys]
@@ -331,7 +342,8 @@ class CompiledQuery:
         codes += [k.build(on) for k in self.bins]
         chosen = [_name(code, f"k{i}") for i, code in enumerate(codes)]
         chosen += [_name(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
-        made = _select(chosen, on.source(), len(codes))  # the source last: by now every step has its name
+        # the source comes last, when every step has its name
+        made = _select(chosen, on.source(), len(codes))
         return self._by_code(made, on) if any(k.code for k in self.keys) and not direct else made
 
     def _by_code(self, cells: exp.Select, on: Primitives) -> exp.Select:
@@ -397,7 +409,8 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
             raise QuestionRefused(
                 "an answer of one row has no rows to leave out: HAVING, LIMIT 0 and OFFSET go with GROUP BY"
             )
-    if domain.steps != question.steps:  # a step must not be passed over
+    # no step may be skipped
+    if domain.steps != question.steps:
         raise QuestionRefused(
             "a question with joins, unnest, exists or per_unit can only be read where its tables are known: hand it to plan "
             "or ask of its own table"

@@ -48,8 +48,10 @@ class AggregateExpr:
     """
 
     aggregate: Aggregate
-    others: tuple[Aggregate, ...] = ()  # of a formula: what else it is computed from
-    formula: FormulaColumn | None = None  # over the aggregates' own words
+    # what else a formula is computed from
+    others: tuple[Aggregate, ...] = ()
+    # over the aggregates by their own names
+    formula: FormulaColumn | None = None
 
     def alias(self, name: str) -> AggregateExpr:
         """Return the same aggregate under another name."""
@@ -220,11 +222,13 @@ class Selection:
     steps: tuple[RowStep, ...] = ()
     share: Fraction | None = None
     key_list: KeyList | None = None
-    columns: Mapping[str, Node] | None = None  # of per_unit: what each of its columns is, over the values of a unit
+    # of per_unit: what each of its columns is, over the values of a unit
+    columns: Mapping[str, Node] | None = None
     min_units: int = 1
     bounds: ContributionBounds | None = None
     key_selection: str | None = None
-    named: Mapping[str, Node] | None = None  # of with_columns: what each of its columns is, over those of the rows
+    # of with_columns: what each of its columns is, over those of the rows
+    named: Mapping[str, Node] | None = None
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -487,7 +491,8 @@ def count(of: Column | None = None, *, where: Expr | None = None) -> AggregateEx
     return AggregateExpr(Count(node, alias))
 
 
-def sum(of: Column, *, per_unit: tuple[Number, Number] | None = None) -> AggregateExpr:  # the field's word: sd.sum
+# shadows the builtin: the field writes sd.sum
+def sum(of: Column, *, per_unit: tuple[Number, Number] | None = None) -> AggregateExpr:
     """Sum a bounded number; rows in which it is missing take no part.
 
     `per_unit=(lower, upper)` clips each unit's total in a group instead of its rows: no cap on rows acts, and the noise

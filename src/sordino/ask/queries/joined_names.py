@@ -59,9 +59,12 @@ def bind_names(
     steps: list[RowStep] = []
     unit = neighbors.unit
     own = PrivateTable(domain, neighbors, declared)
-    rows, joins = domain, 0  # what the next joins are with, and how many there have been since
+    # the rows that the next joins are with, and how many joins there have been since
+    rows = domain
+    joins = 0
     meant = _Names(table, rows, (), unit, written=names == "written")
-    renamed: dict[str, str] = {}  # values of windows, which are named by what they are of
+    # of windows' values, which are named by what they are of
+    renamed: dict[str, str] = {}
     for step in question.steps:
         if isinstance(step, PerUnit):
             steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
@@ -353,7 +356,8 @@ class _Names:
                 same = isinstance(join, UnitJoin) and join.how == "inner"
                 self._meant.setdefault(whole, equal.get(column, whole) if same else whole)
                 if column in domain and equal.get(column) == column:
-                    continue  # equal on both sides: the table's own
+                    # equal on both sides, so its name means the table's own
+                    continue
                 self._several.setdefault(column, [f"{table}.{column}"] if column in domain else []).append(whole)
         if not written:
             self._several.clear()

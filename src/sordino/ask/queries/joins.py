@@ -249,7 +249,8 @@ def public_table(join: Join) -> PublicTable:
     return join.to
 
 
-_MOST_ROWS = 2**48  # as a domain may declare: sums of so many are proved exact
+# as a domain may declare: sums of so many are proved exact
+_MOST_ROWS = 2**48
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +294,8 @@ class Unnest:
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
         """Return an engine's words with the items said."""
-        self.domain(domain)  # which checks the bound
+        # for its check of the bound
+        self.domain(domain)
         on.unnest(self.column, self.most)
         return on
 

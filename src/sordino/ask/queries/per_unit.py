@@ -57,8 +57,10 @@ if TYPE_CHECKING:
 # No row can make a value fail: sums are of 128 bits and hold any number of rows (`_MOST_ROWS`), averages are divisions of
 # whole numbers rounded to a public grid, and numbers leave as wide integers that are clipped when they are read.
 
-_MOST_ROWS = 2**48  # the largest row_ceiling that can be declared
-MEAN_PARTS = 1000  # an average is rounded to this part of its column's step
+# the largest row_ceiling that can be declared
+_MOST_ROWS = 2**48
+# an average is rounded to this part of its column's step
+MEAN_PARTS = 1000
 _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull, Match)
 _WORDS = {
     "rows": "the number of rows",
@@ -296,7 +298,8 @@ def _middle_or_spread(value: UnitValue, of: BoundNumber, missing: str) -> UnitCo
     return UnitColumn(column, lambda on: UnitCell(value.kind, "number", of.build(on), low=low, parts=MEAN_PARTS))
 
 
-_MOST_MODES = 100  # values that a mode is among: each is counted
+# the most values that a mode is among: each is counted
+_MOST_MODES = 100
 
 
 def _mode(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:

@@ -48,9 +48,12 @@ _MINUTE = 60
 _CLOCKS = {"minute": _MINUTE, "hour": _HOUR, "hours since 1970": _HOUR, "minutes since 1970": _MINUTE}
 _DAYS = frozenset({"day", "week", "month", "quarter", "year"})
 _WHOLE = (None, None)
-_EXACT = 10**15  # steps within which a double names one step
-_SLACK = Fraction(1, 1000)  # a label is a double, its value a decimal
-_TEXT = "\x01"  # a text that no question names and no public table holds: it stands for all others
+# the steps within which a double names one step
+_EXACT = 10**15
+# a label is a double, its value a decimal
+_SLACK = Fraction(1, 1000)
+# a text that no question names and no public table holds: it stands for all others
+_TEXT = "\x01"
 
 
 @dataclass(slots=True)

@@ -41,7 +41,8 @@ from sordino.core.source import PublicTable
 # Gives some columns of each row of a public table, as declared, and its key as it is joined by, sordino_key_0..
 PublicValues = Callable[[str, Sequence[str]], Sequence[tuple[Any, ...]]]
 
-MOST_ROWS = 500  # of a public table that is searched by comparisons: each has a place in the question's text
+# the most rows of a public table that is searched by comparisons: each stands in the question's text
+MOST_ROWS = 500
 _RANGES = ("<", "<=", ">", ">=")
 _WRITE = "write ON s.low <= t.age AND t.age < s.high, or compare the declared key"
 
@@ -123,8 +124,10 @@ class _Condition:
         self._table = table
         self._to = to
         self._domain = domain
-        self.equal: list[tuple[Node, Node]] = []  # an expression of a row, and the public one that it equals
-        self.ranges: list[tuple[str, Node]] = []  # how the ranged expression compares with public ones
+        # pairs of an expression of a row and the public one that it equals
+        self.equal: list[tuple[Node, Node]] = []
+        # comparisons of the ranged expression with public ones
+        self.ranges: list[tuple[str, Node]] = []
         self.ranged: Node | None = None
 
     def take(self, part: Node) -> bool:

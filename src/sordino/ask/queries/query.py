@@ -124,9 +124,8 @@ class Vector:
     bounds: tuple[int, int] | None
     missable: bool
     rule: SensitivityRule | None = None
-    time: tuple[str, str] | None = (
-        None  # of sums of dates or moments: their kind, and the zone of the clock that shows them
-    )
+    # of sums of dates or moments: their kind, and the zone of the clock that shows them
+    time: tuple[str, str] | None = None
 
     @property
     def lift(self) -> int:
@@ -204,7 +203,8 @@ class Aggregate(Protocol):
 
 
 _PLAIN = frozenset({int, str, bool, float, bytes, type(None), Fraction, Decimal, datetime.date, datetime.datetime})
-_PLAIN |= {Domain, PrivateTable, PublicTable}  # declarations, which the curator replaces by its own
+# Declarations may stand in a question, since the curator replaces them by its own.
+_PLAIN |= {Domain, PrivateTable, PublicTable}
 
 
 def refuse_foreign(question: object) -> None:

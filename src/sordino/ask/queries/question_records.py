@@ -62,7 +62,8 @@ _OPEN: dict[Any, tuple[type, ...]] = {Aggregate: _AGGREGATES, RowStep: _STEPS, P
 _CHECKS: dict[type, Callable[[Any], Any]] = {}
 _DEEPEST = 400
 _TOO_DEEP = "the question is nested too deep: use is_in, or simplify it"
-_LONGEST = 200_000  # characters of SQL
+# the most characters of SQL
+_LONGEST = 200_000
 _SQL = ("text", "dialect", "keys", "min_units", "bounds")
 _WORDS: dict[tuple[type, str], frozenset[str]] = {
     (nodes.Arithmetic, "op"): frozenset("+-*"),

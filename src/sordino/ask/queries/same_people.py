@@ -57,7 +57,8 @@ class UnitJoin:
     table: str
     how: Literal["inner", "left"]
     to: PrivateTable
-    is_own: bool = False  # whether these are rows of the question's own table once more
+    # whether these are rows of the question's own table once more
+    is_own: bool = False
 
     @property
     def reads(self) -> dict[str, PrivateTable]:
@@ -322,14 +323,16 @@ def mark_units(
         return Name(words)
 
     steps: list[RowStep] = []
-    after = 0  # the place behind the last step that makes other rows, which knows no marks made before
+    # the place behind the last step that makes other rows, where earlier marks are unknown
+    after = 0
     for step in question.steps:
         found.clear()
         if isinstance(step, UnitMatch):
             name = find_shared(step.table, private, table, own)
             steps.append(replace(step, to=None if name is None else private[name], own=own))
             continue
-        if isinstance(step, UnitMark):  # found before: its declaration is taken anew
+        # marked before: its declaration is taken anew
+        if isinstance(step, UnitMark):
             name = find_shared(step.table, private, table, own)
             steps.append(replace(step, to=None if name is None else private[name], own=own.domain))
             continue

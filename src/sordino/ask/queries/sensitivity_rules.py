@@ -145,7 +145,8 @@ def distinct_sensitivity(neighbors: Neighbors, *, cells: int, values: int | None
     """
     own = neighbors.id_column is not None and neighbors.id_column == column
     most = 1 if own else min(neighbors.rows_per_group, neighbors.contributions if values is None else values)
-    rows = min(neighbors.contributions, min(neighbors.groups, cells) * most)  # that each bring their group a value
+    # the rows that each bring their group a value
+    rows = min(neighbors.contributions, min(neighbors.groups, cells) * most)
     sides = 1 if neighbors.relation == "add_remove" or cells == 1 else 2
     l1 = min(sides * rows, cells * most)
     l2_squared = min(sides * _squares(rows, most), cells * most**2)
@@ -265,7 +266,9 @@ def _exchange_squares(rows: int, each: int, high: Fraction, low: Fraction) -> Fr
     most = max(high, low)
     least = min(high, low)
     spread = high + low
-    same, apart = (each * spread) ** 2, 2 * (each * most) ** 2  # a full group beside a full one, and by themselves
+    # a full group in the place of a full one, and two full groups apart
+    same = (each * spread) ** 2
+    apart = 2 * (each * most) ** 2
     found = max(same, apart) * full + max((rest * spread) ** 2, 2 * (rest * most) ** 2)
     if rest and full:
         found = max(found, max(same, apart) * (full - 1) + 2 * (each * most + rest * least) ** 2)

@@ -72,9 +72,12 @@ _WORDS = {
     "max": "the largest {of}",
 }
 SEQUENCE_KINDS = frozenset(_WORDS)
-MOST_OFFSET = 1_000  # rows between a row and one that it looks at
-_DAY = 86_400  # seconds
-_FARTHEST = 2**61  # steps, so that 64 bits hold the ends of every range
+# the most rows between a row and one that it looks at
+MOST_OFFSET = 1_000
+# in seconds
+_DAY = 86_400
+# in steps: 64 bits hold the ends of every range
+_FARTHEST = 2**61
 _EXAMPLE = "LAG(day) OVER (PARTITION BY {unit} ORDER BY day)"
 
 
@@ -159,7 +162,8 @@ class SequenceValue:
     order: tuple[SequenceOrder, ...] = ()
     offset: int = 1
     frame: tuple[int | None, int | None] | None = None
-    reach: FrameReach | None = None  # of a frame by value
+    # of a frame by value, such as RANGE BETWEEN
+    reach: FrameReach | None = None
 
     @property
     def alias(self) -> str:

@@ -31,8 +31,10 @@ from sordino.core.estimates.weighted_sum import Mix, mix_weights
 from sordino.core.neighbors import Sensitivity
 
 _ROWS = SqlAggregate("rows", None)
-_FEW = 16  # aggregates up to which each is tried by itself
-_TURNED = {False: (1, 1), True: (15, 26)}  # of l1 and of l2, where 26 / 15 is just above the root of 3
+# up to so many aggregates, each is tried by itself
+_FEW = 16
+# the factors of l1 and of l2 for turned pairs: 26 / 15 is just above the root of 3
+_TURNED = {False: (1, 1), True: (15, 26)}
 
 Terms = Mapping[SqlAggregate, int]
 

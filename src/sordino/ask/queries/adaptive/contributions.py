@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-MOST_ROWS = 2**20  # a unit with more counts as if it had these: public
-_SINGLE, _OCTAVE = 8, 4  # bins of one number each, then bins a power of two
+# a public bound: a unit with more rows counts as one with so many
+MOST_ROWS = 2**20
+# bins of one number each, then bins a power of two
+_SINGLE, _OCTAVE = 8, 4
 
 
 def contribution_bins() -> tuple[int, ...]:

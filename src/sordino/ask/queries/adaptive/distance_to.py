@@ -20,8 +20,10 @@ from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors, Sensitivity
 
-PARTS = 1024  # parts of a row in which models, and so distances, are measured
-_LARGEST = 2**52  # parts in a cell of a model: sums of differences stay within 63 bits
+# the parts of a row in which models, and so distances, are measured
+PARTS = 1024
+# the most parts in a cell of a model: sums of differences stay within 63 bits
+_LARGEST = 2**52
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-PARTS = 1024  # parts of a bin's width in which offsets are counted
-TOP = 63  # binary digits of the largest magnitude, in steps, that has a bin
+# the parts of a bin's width in which offsets are counted
+PARTS = 1024
+# the binary digits of the largest magnitude, in steps, that has a bin
+TOP = 63
 _FINEST = Fraction(1, 2**20)
 
 
@@ -106,7 +108,8 @@ class MagnitudeHistogram:
         grown = moved.rescale(Fraction(PARTS + 1))
         because = f"{moved.because}, and offsets by a width each"
         return [
-            (moved.rescale(Fraction(PARTS)), Fraction(3, 4)),  # the bounds follow from the counts, the sums from both
+            # the bounds follow from the counts, the sums from both
+            (moved.rescale(Fraction(PARTS)), Fraction(3, 4)),
             (Sensitivity(grown.l0, grown.l1, grown.l2_squared, grown.linf, because), Fraction(1, 4)),
         ]
 
@@ -155,7 +158,8 @@ class MagnitudeHistogram:
         return f"the number of rows in {len(self.edges) - 1} bins of {describe(self.of)}"
 
 
-@lru_cache(8)  # hundreds of candidates ask for the scan of one histogram
+# hundreds of candidates ask for the scan of one histogram
+@lru_cache(8)
 def _text_of(edges: tuple[int, ...]) -> str:
     return json.dumps(edges)
 

@@ -27,17 +27,19 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-SparseCounts = tuple[
-    Integers, Integers
-]  # keys of shape (cells, axes), how many rows each (cells): only cells that occur
-VectorShare = tuple[
-    Sensitivity, Fraction
-]  # how far one unit moves one vector, in whole steps, and its share of the loss
+# keys of shape (cells, axes), and how many rows each has (cells): only cells that occur
+SparseCounts = tuple[Integers, Integers]
+# how far one unit moves one vector, in whole steps, and its share of the loss
+VectorShare = tuple[Sensitivity, Fraction]
 
-_MOST_CELLS = 1 << 26  # cells of one table: the noise of a table is drawn cell by cell
-MOST_AXES = 31  # of one scan: PostgreSQL's bits that say which axes a grouping set leaves out
-_FEW_CELLS = 1 << 17  # cells of raw keys that an engine may return for one table, whatever its codes
-_MOST_RUNS = 1000  # of keys with one code, which SQL finds by halving
+# the most cells of one table: the noise of a table is drawn cell by cell
+_MOST_CELLS = 1 << 26
+# the most axes of one scan: PostgreSQL has as many bits to say which axes a grouping set leaves out
+MOST_AXES = 31
+# the cells of raw keys that an engine may return for one table, whatever its codes
+_FEW_CELLS = 1 << 17
+# the most runs of keys with one code, which SQL finds by halving
+_MOST_RUNS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Axis:
 
     def keys(self, domain: Domain) -> Keys:
         """Return the keys and the SQL of each row's key, NULL for a row that is left out."""
-        column = domain.columns.get(self.column) or domain[self.column]  # which says what is declared instead
+        # the second form raises, and says which columns are declared
+        column = domain.columns.get(self.column) or domain[self.column]
         return _keys_of(self.column, column, self.edges, missing=self.missing)
 
     def size(self, domain: Domain) -> int:
@@ -69,7 +72,8 @@ class Axis:
         return max(self.codes) + 1
 
 
-Grouping = tuple[Axis, ...]  # axes whose codes are the classes of keys that are counted as one
+# axes whose codes are the classes of keys that are counted as one
+Grouping = tuple[Axis, ...]
 
 
 @dataclass(frozen=True, slots=True)

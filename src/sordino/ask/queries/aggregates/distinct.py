@@ -34,7 +34,8 @@ class Distinct:
     of: Node
     alias: str
     others: tuple[Node, ...] = ()
-    missing: bool = False  # whether a missing part is a value of a combination
+    # whether a missing part is a value of a combination
+    missing: bool = False
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of counts."""
@@ -86,14 +87,17 @@ class _OfValues:
 
     def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
         """Return how far one unit moves the vector."""
-        del droppable  # another row may bring another value, whether or not rows can drop out
+        # it plays no part: another row may bring another value, whether or not rows can drop out
+        del droppable
         return distinct_sensitivity(neighbors, cells=cells, values=self.values, column=self.column)
 
 
-_MOST_DISTINCT_SUM = 2**62  # steps, so that every engine's 64 bits hold the sum of all declared values
+# in steps: every engine's 64 bits hold the sum of all declared values
+_MOST_DISTINCT_SUM = 2**62
 
 
-DISTANCES = {"distances": 1, "squares": 2}  # what SQL's VARIANCE(DISTINCT x) is made of, by power
+# what SQL's VARIANCE(DISTINCT x) is made of, by power
+DISTANCES = {"distances": 1, "squares": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,8 @@ def distinct_cell(of: Node, domain: Domain) -> tuple[BoundNumber, int | None]:
     counted = _counted_column(of)
     column = domain[counted.name] if isinstance(counted, Name) else None
     if isinstance(counted, When):
-        bind_number(counted, domain)  # refuses a choice between values of several columns
+        # refuses a choice between values of several columns
+        bind_number(counted, domain)
     found_cell = presence(of, domain)
     if isinstance(column, Category):
         return found_cell, len(column.values)

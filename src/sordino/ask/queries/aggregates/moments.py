@@ -161,8 +161,10 @@ def _parts(of: Sequence[Node], domain: Domain, what: str) -> tuple[Vector, ...]:
     columns = [_center(node, domain, what) for node in of]
     pairs = [(0, 0), (1, 1), (0, 1)] if what == "correlation" else [(0, len(columns) - 1)]
     products = [_product(columns[i], columns[j], domain, what) for i, j in pairs]
-    every = columns[0].found if len(columns) == 1 else products[-1][0]  # missing where any column is
-    whole = len(columns) == 1  # a square is missing where its number is, so nothing else is
+    # missing where any column is
+    every = columns[0].found if len(columns) == 1 else products[-1][0]
+    # a square is missing where its number is, so nothing else is
+    whole = len(columns) == 1
     count = count_term(every)
     made = []
     for column in columns:

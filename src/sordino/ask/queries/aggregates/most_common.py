@@ -28,7 +28,8 @@ class MostCommon:
     alias: str
     bounds: ContributionBounds | None = None
     present: bool = False
-    dialect: str = field(default="duckdb", compare=False)  # whose SQL it was
+    # the dialect of the SQL that it was written in
+    dialect: str = field(default="duckdb", compare=False)
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None

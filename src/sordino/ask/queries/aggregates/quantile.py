@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 MOST_LEVELS = 99
-_FEW = 8  # runs of steps that are cheaper to compare with than to look up
+# so many runs of steps are cheaper to compare with than to look up
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,4 +193,5 @@ def _aggregate(of: Column, levels: tuple[Fraction, ...], name: str, *, spread: b
     if not isinstance(expression, Expr) or isinstance(expression.node, Constant):
         raise QuestionRefused("a column is named by text or by col(...)")
     made = Quantile(expression.node, levels, f"{name}_{label(expression.node)}", spread)
-    return AggregateExpr(cast("Any", made))  # it has no parts that get noise: the curator plans it by itself
+    # it has no parts that get noise: the curator plans it by itself
+    return AggregateExpr(cast("Any", made))

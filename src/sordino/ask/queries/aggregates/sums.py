@@ -69,8 +69,10 @@ def count_term(of: BoundNumber | None) -> SqlAggregate:
     return SqlAggregate("rows", None) if of is None or not of.missable else SqlAggregate("count", of)
 
 
-_OF_DATES = frozenset({"mean", "quantile"})  # what is a date again
-_EXTREME = 2**800  # steps beyond it, times 10^37 and noise, would leave the range of floats
+# the statistics of dates that are dates again
+_OF_DATES = frozenset({"mean", "quantile"})
+# steps beyond it, times 10^37 and noise, would leave the range of floats
+_EXTREME = 2**800
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,8 @@ class Average:
     ) -> ColumnEstimate:
         """Return the ratio, clamped to the bounds."""
         middle, (low, high) = parts[0].lift, parts[0].ends
-        first = replace(noisy[0], unit=parts[0].unit)  # shared vectors may be of squares, in steps of their own
+        # shared vectors may be of squares, in steps of their own
+        first = replace(noisy[0], unit=parts[0].unit)
         made = Ratio(first, noisy[1], middle, low + middle, high + middle)
         if shared is not None:
             made = replace(made, rest=tuple(noisy[2:]), mix=shared.mix, vectors=shared.vectors)
@@ -178,7 +181,8 @@ class _UnitTotals:
 
     def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
         """Return how far one unit moves the vector."""
-        del droppable  # another unit may have no row
+        # it plays no part: another unit may have no row anyway
+        del droppable
         return unit_total_sensitivity(neighbors, lower=self.lower, upper=self.upper, cells=cells)
 
 

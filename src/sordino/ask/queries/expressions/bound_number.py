@@ -152,11 +152,13 @@ class BoundNumber:
     kind: str = "number"
     zone: str = ""
     seconds: int = 0
-    meaning: object = field(default_factory=object)  # the same for numbers of one domain that are written alike
+    # the same for numbers of one domain that are written alike
+    meaning: object = field(default_factory=object)
 
     def __post_init__(self) -> None:
         low, high = self.stored.lower, self.stored.upper
-        check_range(None if low is None else low - 1, None if high is None else high + 1)  # what constants are cut to
+        # constants are cut to one step beyond the ends
+        check_range(None if low is None else low - 1, None if high is None else high + 1)
 
     @property
     def values(self) -> Interval:
@@ -259,7 +261,8 @@ def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> Bou
     least, most = _ends(of)
     below = low if low is not None and low > least else None
     above = high if high is not None and high < most else None
-    if below is None and above is None:  # the clip can change no value: only the declared interval narrows
+    # the clip can change no value: only the declared interval narrows
+    if below is None and above is None:
         return replace(of, interval=interval, stored=stored)
     return replace(of, interval=interval, stored=stored, build=lambda on: on.clip(of.build(on), below, above))
 
@@ -330,7 +333,8 @@ def binary(op: str, left: BoundNumber, right: BoundNumber, stored: Interval) -> 
         if wide:
             a, b = on.wide(a), on.wide(b)
         made: exp.Expression = kinds[op](this=exp.Paren(this=a), expression=exp.Paren(this=b))
-        return exp.Paren(this=made)  # each is new: exp.paren would copy it, at every level anew
+        # not exp.paren, which would copy its operand at every level
+        return exp.Paren(this=made)
 
     return build
 
@@ -343,7 +347,8 @@ def common_unit(a: Fraction, b: Fraction) -> Fraction:
 
 def _ends(of: BoundNumber) -> tuple[int, int]:
     low, high = of.stored.lower, of.stored.upper
-    assert low is not None  # else it is no BoundNumber
+    # every BoundNumber has both ends
+    assert low is not None
     assert high is not None
     return int(low), int(high)
 
@@ -358,7 +363,8 @@ def _fill(build: Build, missing: object, unit: int | Fraction, held: tuple[int, 
         return build
     value = missing.value
     steps = (value - EPOCH).days if isinstance(value, datetime.date) else to_lattice(Fraction(value), unit)
-    return _coalesce(build, max(held[0], min(held[1], steps)))  # a fill is clipped as a cell is
+    # a fill is clipped as a cell is
+    return _coalesce(build, max(held[0], min(held[1], steps)))
 
 
 def _coalesce(build: Build, steps: int) -> Build:

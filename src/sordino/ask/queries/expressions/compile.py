@@ -200,7 +200,8 @@ def _other_values(node: Node, domain: Domain) -> DeclaredValues:
 def _any_cell(node: Node, domain: Domain) -> Build:
     if isinstance(node, When) and node.right is None:
         return _either(_condition(node.of, domain), _any_cell(node.left, domain), None)
-    if isinstance(node, When):  # its cells may be of several types, so each says only whether it is there
+    # its cells may be of several types, so each says only whether it is there
+    if isinstance(node, When):
         cases = [_mark_present(_any_cell(case, domain)) for case in (node.left, node.right) if case is not None]
         return _either(_condition(node.of, domain), cases[0], cases[1])
     if isinstance(node, Constant):
@@ -566,7 +567,8 @@ def _against_constant(of: BoundNumber, op: str, value: Fraction) -> Build:
         else:
             steps = Fraction(math.ceil(steps))
             op = ">="
-    if op in ("never", "always"):  # keeps missing missing
+    # compared with itself, so that a missing value stays missing
+    if op in ("never", "always"):
         never = op == "never"
         return comparison(of.build, "!=" if never else "=", of.build)
     return compare_steps(of, op, int(steps))

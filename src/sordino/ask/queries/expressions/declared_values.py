@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 100_000
 _LONGEST_PATTERN = 1_000
-_FEW_VALUES = 32  # of more, what they stand for is looked up by halving
+# beyond so many values, their places are looked up by halving
+_FEW_VALUES = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ from sordino.core.time_zones import parse_moment
 _MOST_POWER = 16
 # The type, where `str` is the property of an expression.
 _Text = str
-_MOST_OFFSET = 1_000  # rows between a row and one that it looks at
+# the most rows between a row and one that it looks at
+_MOST_OFFSET = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +62,8 @@ class Expr:
     """
 
     node: Node
-    name: _Text | None = None  # what group_by calls the key; whatever is made of the expression has none
+    # the name of the key in group_by; what is made of the expression has none
+    name: _Text | None = None
 
     def alias(self, name: _Text) -> Expr:
         """Return the expression under a name, for group_by: `group_by(col("born").year().alias("year"))`."""

@@ -73,7 +73,8 @@ if TYPE_CHECKING:
 # ---- The declared keys of a group-by column: public labels, and the SQL that gives each row its code
 
 _MOST_KEYS = 1_000_000
-_MOST_BINS = 100_000  # each has two fractions for its ends, and a label: a second's work
+# each has two fractions for its ends, and a label: a second's work
+_MOST_BINS = 100_000
 
 
 def _time_keys(node: Node, of: BoundNumber) -> tuple[tuple[Any, ...], Build]:
@@ -284,7 +285,8 @@ def _bins(node: Bin, domain: Domain) -> Keys:
             )
         edges = tuple(values.lower + width * i for i in range(count + 1))
     steps = [math.ceil(e / of.unit) for e in edges]
-    steps[-1] = math.floor(edges[-1] / of.unit)  # the last bin is closed
+    # the last bin is closed
+    steps[-1] = math.floor(edges[-1] / of.unit)
     if any(a >= b for a, b in itertools.pairwise(steps[:-1])) or steps[-2] > steps[-1]:
         raise QuestionRefused(
             f"bins of {describe(node.of)} are finer than its grid of {format_number(of.unit)}: widen them"
@@ -420,7 +422,8 @@ def _keep_missing(labels: tuple[Any, ...], build: Build, node: Node, domain: Dom
 # other rows are: listed keys have the sensitivity of declared ones, of which rows may drop out.
 
 MOST_LISTED = 1_000_000
-_MOST_RUNS = 8  # of codes that follow each other: beyond, one search is faster than so many comparisons
+# of codes that follow each other: beyond, one search is faster than so many comparisons
+_MOST_RUNS = 8
 KEY_SELECTIONS = ("weighted", "threshold")
 
 Label = str | int | float | bool | datetime.date | None
@@ -515,7 +518,8 @@ def _table_rows(given: object, columns: Sequence[str]) -> tuple[Sequence[str], l
 
 
 def _label_key_list(value: Any) -> Label:
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)):  # of numpy
+    # a scalar of numpy
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
         value = value.item()
     if isinstance(value, float):
         if value != value:
@@ -611,7 +615,8 @@ def narrow_keys(keys: Keys, codes: Sequence[int]) -> Keys:
     """Return the keys of these codes alone, which ascend; a row of any other code has no key."""
     if len(codes) == len(keys.labels):
         return keys
-    runs: list[tuple[int, int, int]] = []  # the first and the last code of each run, and the place of the first
+    # the first and the last code of each run, and the place of the first
+    runs: list[tuple[int, int, int]] = []
     for place, code in enumerate(codes):
         if runs and code == runs[-1][1] + 1:
             runs[-1] = (runs[-1][0], code, runs[-1][2])
@@ -661,7 +666,8 @@ class _ListedColumn:
     alias: str
     keys: Keys
     places: dict[Any, int]
-    whole_list: bool  # the keys are those listed, in their order
+    # the keys are those listed, in their order
+    whole_list: bool
 
     def code(self, value: Label) -> int:
         """Return the code of a listed value; raises UnknownName where it is not declared."""
@@ -716,7 +722,8 @@ def _open_keys(of: Node, domain: Domain, values: Sequence[Label], alias: str) ->
         exact = _match_texts(lambda on: on.text(of.name), texts)
         if any(t != t.strip(BLANKS) for t in texts):
             return exact
-        return replace(exact, code=lambda on, cell: on.place_of(on.strip(cell), texts))  # blanks around mean nothing
+        # blanks around a text mean nothing
+        return replace(exact, code=lambda on, cell: on.place_of(on.strip(cell), texts))
     numbers = [n for v in distinct if (n := _whole_number(v)) is not None]
     if len(numbers) < len(distinct):
         raise QuestionRefused(f"{alias!r} holds whole numbers within -2^62 and 2^62: list such keys")

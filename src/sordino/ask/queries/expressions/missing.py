@@ -27,7 +27,8 @@ from sordino.core.domain import Domain, Fill, Identifier
 from sordino.core.errors import QuestionRefused
 
 _DIVISIONS = ("divide", "remainder", "modulo")
-_ROOTS = {"sqrt": 0, "ln": 1, "log2": 1, "log10": 1}  # 1 where the bound itself has no value
+# below these arguments a value may be missing; 0 has a root, but no logarithm
+_ROOTS = {"sqrt": 0, "ln": 1, "log2": 1, "log10": 1}
 
 
 @dataclass(frozen=True, slots=True)

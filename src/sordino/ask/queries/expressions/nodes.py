@@ -270,7 +270,9 @@ Node = (
 )
 
 MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_MOST_DEPTH, _CHAINED = 75, 0.25  # so up to 300 conditions in a row
+# each condition of a chain counts a quarter of a level, so up to 300 stand in a row
+_MOST_DEPTH = 75
+_CHAINED = 0.25
 _WEIGHTS = {
     "Connective": 5,
     "Not": 4,
@@ -286,7 +288,8 @@ _WEIGHTS = {
     "Apply": 6,
 }
 _WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-_MOST_NODES = 20_000  # a tree with shared branches can be short to write and endless to walk
+# a tree with shared branches can be short to write and endless to walk
+_MOST_NODES = 20_000
 
 
 def describe(node: Node) -> str:

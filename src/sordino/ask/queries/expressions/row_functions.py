@@ -37,11 +37,11 @@ from sordino.core.primitives import NARROW, Primitives, check_range
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_MOST_STEPS = 10**12  # of a grid that a function makes: squares of its values still sum exactly
+# the most steps of a grid that a function makes: squares of its values still sum exactly
+_MOST_STEPS = 10**12
 _MOST_DIGITS = 12
-_REAL: dict[
-    str, tuple[Callable[[float], float], float | None]
-] = {  # the function, and the least number it is defined from
+# each function, and the least number from which it is defined
+_REAL: dict[str, tuple[Callable[[float], float], float | None]] = {
     "sqrt": (math.sqrt, 0.0),
     "ln": (math.log, None),
     "log2": (math.log2, None),
@@ -107,7 +107,8 @@ def _digits(node: Apply) -> int:
 def _round(of: BoundNumber, step: Fraction, how: str) -> BoundNumber:
     """Return the number moved to a multiple of `step`: floor, ceil, truncate (towards 0), round (halves away from 0)."""
     ratio = of.unit / step
-    if ratio.denominator == 1:  # every value is a multiple already
+    # every value is a multiple already
+    if ratio.denominator == 1:
         return of
 
     def moved(end: Fraction | None) -> Fraction | None:
@@ -179,7 +180,8 @@ def _round_sql(of: BoundNumber, ratio: Fraction, how: str) -> Build:
     if how == "round":
         top, bottom = 2 * top, 2 * bottom
     low, high = (end * top for end in _limits(of))
-    moves = max(0, -(low // bottom) + 1)  # so that (n top + moves bottom) is above 0 for every n
+    # so that (n top + moves bottom) is above 0 for every n
+    moves = max(0, -(low // bottom) + 1)
 
     def build(on: Primitives) -> exp.Expression:
         down = {"floor": 0, "ceil": bottom - 1, "truncate": 0, "round": bottom // 2}[how]
@@ -361,7 +363,8 @@ def _real_function(node: Apply, of: BoundNumber) -> BoundNumber:
     if not of.interval.bounded:
         raise QuestionRefused(f"{describe(node)} needs bounds: clip {describe(node.of)}, or declare its bounds")
     low, high = (float(end * of.unit) for end in _finite(of.interval))
-    smallest = float(of.unit) if least is None else least  # the least value on the grid at which it is defined
+    # the least value on the grid at which it is defined
+    smallest = float(of.unit) if least is None else least
     if high < smallest:
         raise QuestionRefused(f"{describe(node)} is never defined: {describe(node.of)} is at most {high:g}")
     if node.function == "exp" and high > 80:
@@ -397,7 +400,8 @@ def _limits(of: BoundNumber) -> tuple[int, int]:
 
 
 def _finite(of: Interval) -> tuple[Fraction, Fraction]:
-    assert of.lower is not None  # what is stored always has both ends
+    # a stored interval always has both ends
+    assert of.lower is not None
     assert of.upper is not None
     return of.lower, of.upper
 

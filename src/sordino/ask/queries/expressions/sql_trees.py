@@ -21,7 +21,8 @@ def whole(number: int) -> exp.Expression:
     if abs(number) >= 2**63:
         return exp.Cast(this=exp.Literal.string(str(number)), to=exp.DataType.build("DECIMAL(38, 0)"))
     literal = exp.Literal.number(number) if abs(number) < 2**31 else exp.Literal.string(str(number))
-    kind = exp.DataType(this=exp.DataType.Type.BIGINT, nested=False)  # to parse "BIGINT" takes 20 times as long
+    # to parse "BIGINT" takes 20 times as long
+    kind = exp.DataType(this=exp.DataType.Type.BIGINT, nested=False)
     return exp.Cast(this=literal, to=kind)
 
 
@@ -71,7 +72,8 @@ def within(of: Build, least: int, most: int) -> Build:
         last = named.get("last")
         if last is None or last[0] is not on:
             last = (on, on.clip(of(on), least, most))
-            named["last"] = last  # at once, as several threads may build
+            # at once, as several threads may build
+            named["last"] = last
         return last[1].copy()
 
     return build

@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 # A day is held as days since 1970-01-01. It may not know any engine: the words are + - * and whole division of numbers that
 # are never below 0. The calendar is the proleptic Gregorian one; weeks are those of ISO 8601, which begin on Monday.
 
-_ERA = 146_097  # days in 400 years
-_SHIFT = 719_468  # days from 0000-03-01, where years begin here, to 1970-01-01
-_ALL = 366  # days after which a part that comes again each year has taken every value
-_MONDAY = 3  # days from a Monday to 1970-01-01
+# days in 400 years
+_ERA = 146_097
+# days from 0000-03-01, where years begin here, to 1970-01-01
+_SHIFT = 719_468
+# days after which a part that comes again each year has taken every value
+_ALL = 366
+# days from a Monday to 1970-01-01
+_MONDAY = 3
 
 
 def day_part(part: str, of: BoundNumber) -> BoundNumber:
@@ -60,7 +64,8 @@ def month_number(days: Build) -> Build:
 
 def first_of_month(months: Build) -> Build:
     """Return the first day of a month, given as 12 times the year plus the month from 0."""
-    since = within(subtract(months, constant(2)), 0, 12 * 10_000)  # months since March of year 0
+    # months since March of year 0
+    since = within(subtract(months, constant(2)), 0, 12 * 10_000)
     year = divide(since, 12)
     place = subtract(since, multiply(year, 12))
     begun = divide(add(multiply(place, 153), constant(2)), 5)
@@ -83,7 +88,8 @@ def _calendar(days: int) -> datetime.date:
 
 
 def _year(days: Build) -> Build:
-    turned = divide(_year_day(days), 306)  # 1 from January 1 on, when the year of the calendar is the next
+    # 1 from January 1 on, when the year of the calendar is the next
+    turned = divide(_year_day(days), 306)
     return add(add(_year_of_era(days), multiply(divide(_shift(days), _ERA), 400)), turned)
 
 
@@ -103,7 +109,8 @@ def _day(days: Build) -> Build:
 
 def _weekday(days: Build, sunday: int) -> Build:
     """Return the day of the week from `sunday` (0 or 7) on: 0 to 6 from Sunday, or 1 to 7 from Monday."""
-    shifted = add(_shift(days), constant(3 if sunday == 0 else 2))  # 0000-03-01 was a Wednesday
+    # 0000-03-01 was a Wednesday
+    shifted = add(_shift(days), constant(3 if sunday == 0 else 2))
     found = subtract(shifted, multiply(divide(shifted, 7), 7))
     return found if sunday == 0 else add(found, constant(1))
 
@@ -214,8 +221,10 @@ LENGTHS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 
 CLOCK_PARTS = {"hour": (3600, 86_400), "minute": (60, 3600), "second": (1, 60)}
 _CLOCKS_SINCE = {"hours since 1970": 3600, "minutes since 1970": 60, "seconds since 1970": 1}
 _DAY = 86_400
-_ORIGIN_DAY = datetime.date(2000, 1, 3)  # a Monday: weeks, and lengths of days and hours, are counted from it
-_ORIGIN_MONTH = 2000 * 12  # lengths of months are counted from 2000-01
+# a Monday: weeks, and lengths of days and hours, are counted from it
+_ORIGIN_DAY = datetime.date(2000, 1, 3)
+# lengths of months are counted from 2000-01
+_ORIGIN_MONTH = 2000 * 12
 _DAYS_OF = {"day": 1, "week": 7}
 _MONTHS_OF = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
 _SECONDS_OF = {"second": 1, "minute": 60, "hour": 3600}
@@ -286,7 +295,8 @@ def day_of(of: BoundNumber) -> BoundNumber:
     local = _local(of)
     per_day = _whole(_DAY / of.unit, of)
     ends = tuple(math.floor(Fraction(_end(local, side)) / per_day) for side in (0, 1))
-    far = 800_000  # days before 1970 that no declared moment passes
+    # days before 1970 that no declared moment passes
+    far = 800_000
     shifted = add(local.build, whole_constant(far * per_day))
     build = add(divide(shifted, per_day), whole_constant(-far))
     return replace(whole_number(of, (ends[0], ends[1]), build), kind="date")
@@ -395,7 +405,8 @@ def _local(of: BoundNumber) -> BoundNumber:
         named = build
         build = add(named, lambda on: on.look_up(named(on), starts, away))
     ends = [end + away[bisect.bisect_right(starts, end)] for end in _ends(of)]
-    for place, start in enumerate(starts):  # where the clock changes it shows its least and its last for a while
+    # where the clock changes it shows its least and its last for a while
+    for place, start in enumerate(starts):
         if _end(of, 0) < start <= _end(of, 1):
             ends += [start - 1 + away[place], start + away[place + 1]]
     interval = Interval(Fraction(min(ends)), Fraction(max(ends)))
@@ -522,7 +533,8 @@ def _truncate_clock(width: int, of: BoundNumber) -> Truncation:
     Where all offsets of the zone leave the same rest, parts are lengths of time, and an hour that the clock shows twice is
     two of them; else they are those of the clock.
     """
-    if of.unit % width == 0:  # every value is at such a begin already
+    # every value is at such a begin already
+    if of.unit % width == 0:
         index = rescale(replace(of, unit=of.unit / width, kind="number", zone=""), Fraction(1))
         return Truncation(of, index, lambda i: local_time(Fraction(i * width), of.zone))
     size = _whole(width / of.unit, of)
@@ -603,7 +615,8 @@ def _end(of: BoundNumber, side: int) -> int:
 
 def _ends(of: BoundNumber) -> tuple[int, int]:
     low, high = of.stored.lower, of.stored.upper
-    assert low is not None  # dates and moments have bounds
+    # dates and moments have bounds
+    assert low is not None
     assert high is not None
     return int(low), int(high)
 
@@ -612,7 +625,8 @@ def _ends(of: BoundNumber) -> tuple[int, int]:
 
 _MOST = 100_000
 _CODE = re.compile("%[-]?.")
-_UNITS = (  # the codes that a format may have, and the truncation of which each text is one value
+# the codes that a format may have, and the truncation of which each text is one value
+_UNITS = (
     ("Y", "year"),
     ("YmbB", "month"),
     ("GV", "week"),
@@ -628,7 +642,8 @@ _PARTS = {"m": "month", "b": "month", "B": "month", "d": "day", "j": "doy", "a":
     "S": "second",
     "V": "week",
 }
-_SAMPLES = {  # a moment of which a part has this value
+# a moment of which a part has this value
+_SAMPLES = {
     "month": lambda n: datetime.datetime(2000, n, 1),
     "day": lambda n: datetime.datetime(2000, 1, n),
     "doy": lambda n: datetime.datetime(2000, 1, 1) + datetime.timedelta(days=n - 1),

@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 # The parser keeps what a word says, not what it means: BigQuery, MySQL, Spark and T-SQL count the days of a week from 1, Spark's
 # CAST to a whole number rounds towards 0, Snowflake's REGEXP_LIKE matches all of a text.
 
-_FROM_ONE = frozenset({"bigquery", "mysql", "spark", "tsql"})  # Sunday is day 1 of a week
-_FROM_MONDAY = frozenset({"mysql", "spark"})  # their WEEKDAY is 0 on Monday
-_ELAPSED = frozenset({"mysql", "spark", "trino"})  # a difference counts the months that have passed whole
-_CUT = frozenset({"spark", "sqlite", "tsql"})  # CAST to a whole number rounds towards 0
-_SHORT = frozenset({"snowflake", "spark"})  # DAYNAME is 'Sun'
+# in these, Sunday is day 1 of a week
+_FROM_ONE = frozenset({"bigquery", "mysql", "spark", "tsql"})
+# their WEEKDAY is 0 on Monday
+_FROM_MONDAY = frozenset({"mysql", "spark"})
+# a difference counts the months that have passed whole
+_ELAPSED = frozenset({"mysql", "spark", "trino"})
+# CAST to a whole number rounds towards 0
+_CUT = frozenset({"spark", "sqlite", "tsql"})
+# DAYNAME is 'Sun'
+_SHORT = frozenset({"snowflake", "spark"})
 _DAYS = frozenset({"DOW", "DAYOFWEEK", "DAY_OF_WEEK"})
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
-_MONDAYS = {  # where WEEK begins on Sunday, and what the week of ISO 8601 is called there
+# where WEEK begins on Sunday, and what the week of ISO 8601 is called there
+_MONDAYS = {
     "bigquery": "ISOWEEK",
     "mysql": "WEEK(x, 3), or WEEKOFYEAR(x),",
     "tsql": "ISO_WEEK",
@@ -36,7 +42,8 @@ def apply_dialect(select: exp.Select, dialect: str) -> exp.Select:
 
     Raises QuestionRefused for a word that means something else there and has no word here.
     """
-    for node in reversed(list(select.walk())):  # what is inside first
+    # from the inside out
+    for node in reversed(list(select.walk())):
         change = _CHANGES.get(type(node).__name__)
         made = None if change is None else change(node, dialect)
         if made is not None:
@@ -242,7 +249,8 @@ _CHANGES: dict[str, Callable[[Any, str], Any]] = {
 # FILTER (WHERE c) is CASE WHEN c, COUNT_IF counts such a CASE, an approximate quantile is a quantile (ours is noisy anyway),
 # REGR_SLOPE is a covariance divided by a variance.
 
-NAMES = {  # how others name what we know by another name
+# the names of functions elsewhere, and the class of sqlglot that each is here
+NAMES = {
     "COUNTIF": "CountIf",
     "COUNT_IF": "CountIf",
     "STDEV": "Stddev",
@@ -258,7 +266,8 @@ NAMES = {  # how others name what we know by another name
 }
 
 
-WORDS = {  # the names in NAMES as they are written
+# the names in NAMES as they are written
+WORDS = {
     "Avg": "AVG",
     "CountIf": "COUNT_IF",
     "Stddev": "STDDEV",
@@ -272,7 +281,8 @@ def rewrite_functions(select: Any) -> exp.Select:
     """Return a SELECT whose functions are those that the translation reads; the tree that is given is changed."""
     from sqlglot import exp as kinds
 
-    for node in reversed(list(select.walk())):  # what is inside first
+    # from the inside out
+    for node in reversed(list(select.walk())):
         now = node
         if isinstance(node, kinds.Anonymous) and str(node.this).upper() in NAMES:
             now = getattr(kinds, NAMES[str(node.this).upper()])(this=node.expressions[0] if node.expressions else None)
@@ -303,7 +313,8 @@ def _filter(node: Any) -> Any:
 
     of = node.this
     condition = node.expression.this
-    if not isinstance(of.this, kinds.Expression):  # a function that no dialect knows: refused by its name later on
+    # a function that no dialect knows: refused by its name later on
+    if not isinstance(of.this, kinds.Expression):
         return of
     if isinstance(of, kinds.Count) and isinstance(of.this, kinds.Star):
         return _count(condition)
@@ -1194,7 +1205,8 @@ def _put_private_first(select: Any, public: Container[str]) -> None:
     first = joins[0] if len(joins) == 1 and isinstance(joins[0].this, kinds.Table) else None
     right = first is not None and str(first.args.get("side") or "").upper() == "RIGHT"
     if clause.this.name.lower() not in public:
-        if first is not None and right and first.this.name.lower() not in public:  # a RIGHT JOIN b is b LEFT JOIN a
+        # a RIGHT JOIN b is b LEFT JOIN a
+        if first is not None and right and first.this.name.lower() not in public:
             joined = first.this
             first.set("this", clause.this)
             clause.set("this", joined)

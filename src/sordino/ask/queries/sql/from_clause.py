@@ -43,7 +43,8 @@ from sordino.core.errors import QuestionRefused, UnknownName, hint_quotes, neare
 # Whether the column that it is grouped by is the unit's, the curator says; nothing is declared here.
 
 _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
-    "AnyValue": unit_aggregates.min,  # any value will do: one that does not depend on the order of rows
+    # any value will do, and this one does not depend on the order of rows
+    "AnyValue": unit_aggregates.min,
     "Avg": mean,
     "Median": median,
     "Mode": unit_aggregates.mode,
@@ -55,7 +56,8 @@ _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "Min": unit_aggregates.min,
     "Sum": build.sum,
 }
-_ROOTS = ("Stddev", "StddevPop", "StddevSamp")  # roots of their variance
+# roots of the variance
+_ROOTS = ("Stddev", "StddevPop", "StddevSamp")
 _BY = {"ArgMin": first, "ArgMax": last, "First": first, "Last": last}
 _ALONE = "a sub-query is grouped by the privacy unit's column alone, so that each of its rows is one unit"
 _INSIDE = "COUNT, SUM, AVG, MEDIAN, MODE, VARIANCE, STDDEV, MIN, MAX, BOOL_OR, BOOL_AND, ANY_VALUE, ARG_MIN, ARG_MAX, FIRST are"
@@ -97,7 +99,8 @@ class _Reader:
         self._column = column
         self._values = Translator(place, column)
         self._outer = Translator(place, self._key, self._special)
-        self._parts: dict[str, AggregateExpr] = {}  # the aggregates of what is being translated, by their words
+        # the aggregates of what is being translated, by their words
+        self._parts: dict[str, AggregateExpr] = {}
         self._unit = self._group()
 
     def read(self, rows: Node | None) -> UnitSelect:
@@ -264,7 +267,8 @@ class JoinedTable:
     table: str
     alias: str
     columns: Mapping[str, tuple[str, Expr]]
-    same: tuple[str, ...] = ()  # the columns that equal the private column of the same name, in lower case
+    # the columns that equal the private column of the same name, in lower case
+    same: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
         """Return whether a column of this name is declared."""
@@ -454,9 +458,12 @@ class Scope:
     where: Node | None
     sample: Fraction | None
     steps: tuple[RowStep, ...] = ()
-    known: Mapping[str, Scope] = field(default_factory=dict, repr=False)  # the queries that WITH names
-    joined: tuple[JoinedTable, ...] = ()  # of this SELECT; a sub-query's columns are given by `columns`
-    kept: tuple[str, ...] = ()  # public tables whose rows a RIGHT JOIN keeps, without a match too
+    # the queries that WITH names
+    known: Mapping[str, Scope] = field(default_factory=dict, repr=False)
+    # the joined tables of this SELECT; a sub-query's columns stand in `columns`
+    joined: tuple[JoinedTable, ...] = ()
+    # public tables whose rows a RIGHT JOIN keeps, without a match too
+    kept: tuple[str, ...] = ()
 
     def column(self, place: Place, item: Any) -> Expr:
         """Return what a name stands for; raises UnknownName for what is not there."""
@@ -534,9 +541,8 @@ class DeclaredNames:
     columns: tuple[str, ...] = ()
     public: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     private: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    special: Callable[[Place, Any, Scope, DeclaredNames], Expr | None] = lambda *_: (
-        None
-    )  # reads sub-queries in conditions
+    # reads sub-queries in conditions
+    special: Callable[[Place, Any, Scope, DeclaredNames], Expr | None] = lambda *_: None
     # What earlier questions of the same statement release, by its name.
     released: Mapping[str, Released] = field(default_factory=dict)
 

@@ -18,10 +18,12 @@ from sordino.core.errors import QuestionRefused
 
 Read = Callable[[Any], Expr]
 
-_LARGEST_POWER = 64  # of a constant
+# the largest power that a constant may be
+_LARGEST_POWER = 64
 _LONGEST_PADDED = 1_000
 _WHOLE = {"INT", "BIGINT", "SMALLINT", "TINYINT", "HUGEINT", "INT128", "UINT", "UBIGINT", "MEDIUMINT"}
-_DOUBLES = {"Div", "SafeDivide", "Sqrt", "Cbrt", "Ln", "Log", "Exp", "Pow"}  # what DuckDB computes as a double
+# what DuckDB computes as a double
+_DOUBLES = {"Div", "SafeDivide", "Sqrt", "Cbrt", "Ln", "Log", "Exp", "Pow"}
 _REALS = {"DOUBLE", "FLOAT", "DECIMAL", "BIGDECIMAL", "REAL"}
 _TEXTS = {"TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"}
 

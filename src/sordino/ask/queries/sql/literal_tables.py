@@ -18,8 +18,10 @@ from typing import Any
 from sordino.ask.queries.sql.text import trees
 from sordino.core.errors import QuestionRefused
 
-MOST_ROWS = 10_000  # of a series
-_MOST_CHOICES = 100  # rows that one private row is compared with
+# the most rows of a series
+MOST_ROWS = 10_000
+# the most rows that one private row is compared with
+_MOST_CHOICES = 100
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
 _SERIES = "sordino_series"
@@ -202,7 +204,8 @@ def _are_apart(conditions: Sequence[Sequence[Any]]) -> bool:
     )
 
 
-_End = tuple[Any, bool]  # a constant, and whether it belongs to the range
+# a constant, and whether it belongs to the range
+_End = tuple[Any, bool]
 _Range = tuple[_End | None, _End | None]
 
 

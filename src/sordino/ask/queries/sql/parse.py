@@ -65,7 +65,8 @@ from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.lazy import load_feature
 from sordino.core.neighbors import ContributionBounds
 
-Tables = Mapping[str, tuple[str, ...]]  # the columns of tables, by name
+# the columns of tables, by name
+Tables = Mapping[str, tuple[str, ...]]
 Read = TypeVar("Read")
 
 _CLAUSES = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "offset"}
@@ -213,7 +214,8 @@ def _select(
 ) -> SqlSelect:
     place = Place(text, start)
     tree = parse_select(text, columns, dialect=dialect, start=start)
-    bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
+    # every hint has a +
+    bounds = read_bounds(place, tree) if "+" in text else None
     shown = tree if moment is None else put_moment(tree.copy(), moment)
     made = normalize(shown, public={name.lower() for name in public})
     written = dialect_of(text) if dialect is None else dialect
@@ -302,11 +304,13 @@ class _Reader:
             item.alias if isinstance(item, trees().Alias) else None if isinstance(item, trees().Column) else name
             for item, name in zip(items, usual, strict=True)
         ]
-        self._outputs: list[str] = []  # the answer's column that each item of SELECT is
+        # the answer's column that each item of SELECT is
+        self._outputs: list[str] = []
         self._groups: tuple[Grouping, ...] = ()
         self._asked: list[AggregateExpr] = []
         self._constants: list[FormulaColumn] = []
-        self._unseen: list[AggregateExpr] = []  # what HAVING and ORDER BY read and SELECT does not show
+        # what HAVING and ORDER BY read and SELECT does not show
+        self._unseen: list[AggregateExpr] = []
 
     def question(self) -> Aggregation:
         """Return the question."""
@@ -356,7 +360,8 @@ class _Reader:
         parts = [] if where is None else [where.this]
         listed = None
         rest = None
-        if parts and where.find(trees().Tuple):  # perhaps a list of keys
+        # perhaps a list of keys
+        if parts and where.find(trees().Tuple):
             listed, rest = take_key_list(self._place, where.this, self._groups, self._values.value)
         if self._listed is not None:
             listed = key_list(self._listed, [g.alias for g in self._groups])
@@ -562,9 +567,8 @@ class _Reader:
         having, order, limit, offset = (args.get(name) for name in ("having", "order", "limit", "offset"))
         if having is None and order is None and limit is None and offset is None:
             return None
-        values = Translator(
-            self._place, self._output_name, self._output
-        )  # a grouped column before an alias of its name
+        # a grouped column comes before an alias of its name
+        values = Translator(self._place, self._output_name, self._output)
         condition = None if having is None else values.value(having.this).node
         ordered = [] if order is None else [self._order_key(item, values) for item in order.expressions]
         most = None if limit is None else self._row_number(limit, "LIMIT")
@@ -578,7 +582,8 @@ class _Reader:
             return col(self._outputs[self._at(item.this, "ORDER BY")]).node, bool(item.args.get("desc"))
         alone = item.this
         if isinstance(alone, trees().Column) and not alone.table and (found := self._alias(alone.name)):
-            return col(found).node, bool(item.args.get("desc"))  # a name alone is a column of the answer, as in SQL
+            # a name alone is a column of the answer, as in SQL
+            return col(found).node, bool(item.args.get("desc"))
         return values.value(alone).node, bool(item.args.get("desc"))
 
     def _row_number(self, item: Any, word: str) -> int:

@@ -17,7 +17,8 @@ from sordino.core.errors import QuestionRefused, arg, nearest
 if TYPE_CHECKING:
     from sqlglot import exp
 
-Start = tuple[int, int]  # lines before a text, and characters before it in its first line
+# the lines before a text, and the characters before it in its first line
+Start = tuple[int, int]
 _CLAUSE = re.compile(
     r"\bWITH\s+(DIFFERENTIAL_PRIVACY|ANONYMIZATION)\b\s*(?:OPTIONS\s*\((?P<options>(?:[^()]|\([^()]*\))*)\))?\s*",
     re.IGNORECASE,
@@ -64,8 +65,10 @@ the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9))
 _LONGEST = 100_000
 _LONGEST_NAME = 300
 DIALECTS = ("duckdb", "postgres", "bigquery", "spark", "tsql", "snowflake", "mysql", "sqlite", "redshift", "trino")
-_TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)  # what may hold any character
-_BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")  # our lists hold numbers alone
+# literals and comments may hold any character
+_TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+# our lists hold numbers alone
+_BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")
 _TOP = re.compile(r"\bSELECT\s+(DISTINCT\s+)?TOP\b", re.IGNORECASE)
 _OPENERS = {"SELECT", "WITH", "FROM", "(", ";"}
 CLAUSES = {
@@ -238,7 +241,8 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str, start: Start) -> e
         refuse_privacy_clause(text)
     tokens = _tokens(text, dialect)
     if any(len(t.text) > _LONGEST_NAME and t.token_type.name not in ("STRING", "NUMBER") for t in tokens):
-        raise QuestionRefused(f"a name may have {_LONGEST_NAME} characters")  # what is said of a name quotes it
+        # errors quote names, so these are short
+        raise QuestionRefused(f"a name may have {_LONGEST_NAME} characters")
     first = next((t.text.upper() for t in tokens), "SELECT")
     opening = Place(text, start).word(first) if tokens else ""
     if first not in _OPENERS:

@@ -32,7 +32,8 @@ Read = Callable[[Any], Expr]
 
 _DATES = {"DATE", "DATE32"}
 _TIMES = {"TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "TIMESTAMPLTZ", "DATETIME", "DATETIME2"}
-_WORDS = {  # of EXTRACT and DATE_PART, where they differ from ours
+# of EXTRACT and DATE_PART, where they differ from ours
+_WORDS = {
     "dayofweek": "dow", "weekday": "dow", "dayofmonth": "day", "dayofyear": "doy", "weekofyear": "week", "isoweek": "week",
     "dayofweekiso": "isodow", "dayofweek_iso": "isodow", "years": "year", "months": "month", "days": "day",
     "hours": "hour", "minutes": "minute", "seconds": "second", "weeks": "week", "quarters": "quarter",
@@ -67,7 +68,8 @@ _TRUNCATED = {
     "isoweek": "week",
     "q": "quarter",
 }
-_UNITS = {  # of intervals: months, days, seconds
+# of intervals: months, days, seconds
+_UNITS = {
     "year": (12, 0, 0), "quarter": (3, 0, 0), "month": (1, 0, 0), "week": (0, 7, 0), "day": (0, 1, 0), "hour": (0, 0, 3600),
     "minute": (0, 0, 60), "second": (0, 0, 1), "decade": (120, 0, 0), "century": (1200, 0, 0),
 }  # fmt: skip
@@ -522,7 +524,8 @@ _READERS: dict[str, Callable[[Any, Read], Expr | None]] = {
     "TsOrDsDiff": _difference,
     "TsOrDsToDate": _date,
 }
-_AS_OTHERS = frozenset(  # read elsewhere too, or what dialects call another of these
+# read elsewhere too, or what dialects call another of these
+_AS_OTHERS = frozenset(
     {
         *("Add", "Sub", "GT", "GTE", "LT", "LTE", "Anonymous", "Cast", "TryCast", "DateTrunc", "Datetime", "Timestamp"),
         *("Greatest", "Least", "StrToDate", "StrToTime"),

@@ -143,7 +143,8 @@ class Translator:
         if name in ("Paren", "Where"):
             return self.value(item.this)
         if name not in _BINARY or not {type(item.this).__name__, type(item.expression).__name__} <= _LEAVES:
-            timed = read_time(item, self.value)  # of two leaves none is an interval
+            # skipped for two leaves, of which none is an interval
+            timed = read_time(item, self.value)
             if timed is not None:
                 return timed
         if name in _BINARY:
