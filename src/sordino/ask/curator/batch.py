@@ -149,13 +149,13 @@ def plan_batch(
         each = delta
         if delta is not None and counted == "epsilon":
             each = to_fraction(delta, name="delta") / sharing
-        made = plan(questions[i], **{counted: amount}, delta=each)
-        if made.procedure.error_is_private:
+        priced = plan(questions[i], **{counted: amount}, delta=each)
+        if priced.procedure.error_is_private:
             raise QuestionRefused(
                 "the error of this question is private, so no loss can be planned from it: state a loss instead of "
                 f"{arg('error=')}"
             )
-        return made
+        return priced
 
     if error is None:
         total = read_loss(**losses).amounts()[counted]
@@ -185,7 +185,8 @@ def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) ->
         most = to_fraction(target, name="error")
         if most <= 0:
             raise DeclarationError(f"error, what an answer may be off by, must be above 0, not {format_number(most)}")
-        low, high = _LEAST, _MOST
+        low = _LEAST
+        high = _MOST
         largest = plan_at(i, high)
         if largest.is_free:
             plans.append(largest)
@@ -215,8 +216,8 @@ def _share_out(
     from sordino.ask.curator.loss_shares import check_scale, least_error_shares, relative_error, weigh
 
     each = total / len(paying)
-    given = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
-    weights = [given[i] for i in paying]
+    stated = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
+    weights = [stated[i] for i in paying]
     shares = [w / sum(weights, Fraction(0)) for w in weights]
     if split.share != "equal":
         relative = split.share == "relative"
@@ -245,8 +246,8 @@ def _worst(plan: Plan, confidence: float) -> float:
 
 def _largest_error(plan: Plan, confidence: float) -> float | None:
     """Return the largest expected error of a question's answers, None where one depends on the rows."""
-    found = plan.error(confidence)
-    errors = list(found.values()) if isinstance(found, dict) else [found]
+    expected = plan.error(confidence)
+    errors = list(expected.values()) if isinstance(expected, dict) else [expected]
     return None if not errors or any(e is None for e in errors) else float(max(errors))
 
 

@@ -242,9 +242,9 @@ def share_of_table(note: str, table: str) -> Fraction:
     """
     if note.startswith(f"{table}: "):
         return Fraction(1)
-    listed = _TABLES.match(note)
-    found = _TABLE.findall(listed.group()) if listed else ()
-    return sum((Fraction(share) for name, share in found if name == table), Fraction(0))
+    prefix = _TABLES.match(note)
+    shares = _TABLE.findall(prefix.group()) if prefix else ()
+    return sum((Fraction(share) for name, share in shares if name == table), Fraction(0))
 
 
 def write_answer(release: Release) -> str:

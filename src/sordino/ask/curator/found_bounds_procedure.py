@@ -59,17 +59,17 @@ class FoundBoundsProcedure(Procedure):
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what is known beforehand: nothing of the errors of means whose bounds are to be found."""
-        made = list(self.within.procedure.columns(confidence))
-        for i, (asked, column) in enumerate(zip(self.question.aggregates, made, strict=False)):
-            if _is_sought(asked, self.sought):
+        columns = list(self.within.procedure.columns(confidence))
+        for i, (aggregate, column) in enumerate(zip(self.question.aggregates, columns, strict=False)):
+            if _is_sought(aggregate, self.sought):
                 size = len(column.names)
-                said = (_say_shares(),)
+                lines = (_say_shares(),)
                 words = (_WORDS,) * size
                 none = (None,) * size
-                made[i] = PlannedColumn(
-                    column.names, asked.describe(), none, column.unit, words, (), said, share=column.share
+                columns[i] = PlannedColumn(
+                    column.names, aggregate.describe(), none, column.unit, words, (), lines, share=column.share
                 )
-        return made
+        return columns
 
     def write(self, rows: StatementWriter) -> None:
         """Write the search's statements, and the question's in the widest bounds that it may find, to refuse now what fails.
@@ -103,7 +103,7 @@ class FoundBoundsProcedure(Procedure):
         answer = plan.procedure.release(plan.procedure.write(rows), rows, rng)
         assert isinstance(answer, tuple)
         outputs = self._without_unfound(answer[1], ends)
-        notes = tuple(_say(node, found, self.question) for node, found in ends.items())
+        notes = tuple(_say(node, bounds_of, self.question) for node, bounds_of in ends.items())
         return ReleaseContent(answer[0], outputs, notes, _chosen(ends))
 
     def _find_ends(self, session: AdaptiveSession, node: Node, part: Loss) -> Ends | None:
@@ -115,11 +115,11 @@ class FoundBoundsProcedure(Procedure):
 
     def _without_unfound(self, outputs: tuple[Output, ...], ends: dict[Node, Ends | None]) -> tuple[Output, ...]:
         """Return the answer without what has no bounds, and without formulas, which may be made of them."""
-        unfound = tuple(node for node, found in ends.items() if found is None)
+        unfound = tuple(node for node, bounds in ends.items() if bounds is None)
         lost: set[str] = set()
-        for asked in self.question.aggregates:
-            if _is_sought(asked, unfound):
-                lost |= set(asked.columns()) if isinstance(asked, Quantile) else {asked.alias}
+        for aggregate in self.question.aggregates:
+            if _is_sought(aggregate, unfound):
+                lost |= set(aggregate.columns()) if isinstance(aggregate, Quantile) else {aggregate.alias}
         if not lost:
             return outputs
         lost |= {f.alias for f in self.question.formulas}
@@ -190,18 +190,18 @@ def _plan_within(
     return plan_aggregation(within, replace(table, domain=domain, cap=inner), asked=rest, assume_rows=assume_rows)
 
 
-def _is_sought(asked: object, sought: Sequence[Node]) -> bool:
-    return isinstance(asked, Average | Quantile) and asked.of in sought
+def _is_sought(aggregate: object, sought: Sequence[Node]) -> bool:
+    return isinstance(aggregate, Average | Quantile) and aggregate.of in sought
 
 
 def _rest(sought: tuple[Node, ...], domain: Domain) -> Fraction:
     """Return the share of the loss that the searches leave: an end that is declared needs none."""
-    taken = Fraction(0)
+    searches = Fraction(0)
     for node in sought:
         ends = _number(node, domain).interval
-        taken += SHARES["beyond"]
-        taken += SHARES["upper"] * (ends.upper is None) + SHARES["lower"] * (ends.lower is None)
-    return 1 - taken / len(sought)
+        searches += SHARES["beyond"]
+        searches += SHARES["upper"] * (ends.upper is None) + SHARES["lower"] * (ends.lower is None)
+    return 1 - searches / len(sought)
 
 
 def _number(node: Node, domain: Domain) -> BoundNumber:
@@ -244,16 +244,16 @@ def _say_shares() -> str:
     )
 
 
-def _say(node: Node, found: Ends | None, question: Aggregation) -> str:
+def _say(node: Node, ends: Ends | None, question: Aggregation) -> str:
     """Return what was found of a number, from noisy answers alone."""
     words = describe(node)
-    if found is None:
+    if ends is None:
         return f"no bounds of {words} were found, as too few rows stood out of the noise: ask with more epsilon, or declare some"
-    low, high = (show_number(float(b)) for b in (found.lower, found.upper))
-    most = found.below + found.above
+    low, high = (show_number(float(b)) for b in (ends.lower, ends.upper))
+    most = ends.below + ends.above
     if most == 0:
         return f"{words} is clipped to [{low}, {high}], and no row lies beyond"
-    share = show_number(100 * min(1.0, most / max(found.counted, most)))
+    share = show_number(100 * min(1.0, most / max(ends.counted, most)))
     mean = any(isinstance(a, Average) and a.of == node for a in question.aggregates)
     hidden = (
         f"the interval is for the clipped mean, and the mean of all values is further off by at most {share}% of how far those "
@@ -262,15 +262,15 @@ def _say(node: Node, found: Ends | None, question: Aggregation) -> str:
         else "a quantile among them is given as the bound"
     )
     return (
-        f"{words} is clipped to [{low}, {high}]: at 95%, up to about {most:,.0f} rows lie beyond ({found.below:,.0f} below, "
-        f"{found.above:,.0f} above), {share}% of those counted; {hidden}"
+        f"{words} is clipped to [{low}, {high}]: at 95%, up to about {most:,.0f} rows lie beyond ({ends.below:,.0f} below, "
+        f"{ends.above:,.0f} above), {share}% of those counted; {hidden}"
     )
 
 
 def _chosen(ends: dict[Node, Ends | None]) -> tuple[tuple[str, Fraction | None], ...]:
-    made: list[tuple[str, Fraction | None]] = []
-    for node, found in ends.items():
+    values: list[tuple[str, Fraction | None]] = []
+    for node, bounds in ends.items():
         suffix = "" if len(ends) == 1 else f"_{describe(node)}"
-        made.append(("lower" + suffix, None if found is None else found.lower))
-        made.append(("upper" + suffix, None if found is None else found.upper))
-    return tuple(made)
+        values.append(("lower" + suffix, None if bounds is None else bounds.lower))
+        values.append(("upper" + suffix, None if bounds is None else bounds.upper))
+    return tuple(values)

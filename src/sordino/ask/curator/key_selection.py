@@ -69,8 +69,8 @@ class KeySelection:
         less = self.min_units - 1
         if not less:
             return {**self.selector.release(exact, rng)}
-        found = self.selector.release({key: n - less for key, n in exact.items() if n > less}, rng)
-        return {key: None if noisy is None else noisy + less for key, noisy in found.items()}
+        noisy_counts = self.selector.release({key: n - less for key, n in exact.items() if n > less}, rng)
+        return {key: None if noisy is None else noisy + less for key, noisy in noisy_counts.items()}
 
     def units_to_show(self, chance: float) -> int:
         """Return the least number of units with which a private key shows with this chance."""
@@ -165,8 +165,8 @@ def _choose_by_weights(neighbors: Neighbors, loss: Loss, *, share: Fraction) -> 
         return None, loss
     part = loss.epsilon * share
     delta = loss.delta if share == 1 else loss.delta / 2
-    made = weighted_selection_for_pair(groups=neighbors.groups, moved=moved, epsilon=part, delta=delta)
-    return made, loss if share == 1 else ApproxDP(loss.epsilon - part, delta)
+    selection = weighted_selection_for_pair(groups=neighbors.groups, moved=moved, epsilon=part, delta=delta)
+    return selection, loss if share == 1 else ApproxDP(loss.epsilon - part, delta)
 
 
 def _choose_by_counts(
@@ -190,15 +190,15 @@ def _choose_by_counts(
         )
     part = loss.epsilon * share
     delta = loss.delta
-    found: list[KeySelector] = [TruncatedThreshold(moved, part, delta), LaplaceThreshold(moved, part, delta, new)]
+    selectors: list[KeySelector] = [TruncatedThreshold(moved, part, delta), LaplaceThreshold(moved, part, delta, new)]
     if not counts and expected_steps(part / moved, delta / moved) <= MOST_STEPS:
-        found.insert(0, PartitionSelection(moved, part, delta))
+        selectors.insert(0, PartitionSelection(moved, part, delta))
     whole = share == 1
     if delta >= _LEAST:
         spent = delta if whole else delta / 2
-        found.append(gaussian_threshold_for_pair(keys=moved, epsilon=part, delta=spent, new=new))
-    made = [KeySelection(selector, min_units) for selector in found]
-    best = min(made, key=lambda one: (one.units_to_show(0.5), one.units_to_show(0.95)))
+        selectors.append(gaussian_threshold_for_pair(keys=moved, epsilon=part, delta=spent, new=new))
+    selections = [KeySelection(selector, min_units) for selector in selectors]
+    best = min(selections, key=lambda one: (one.units_to_show(0.5), one.units_to_show(0.95)))
     if isinstance(best.selector, GaussianThreshold) and not whole:
         return best, ApproxDP(loss.epsilon - part, delta / 2)
     return best, PureDP(loss.epsilon - part) if not whole else loss
