@@ -989,9 +989,7 @@ def _without(shown: Keys, condition: Build | None) -> Build:
 
     def build(on: Primitives) -> exp.Expression:
         kinds = sql()
-        cell = shown.build(on)
-        place = cell if shown.code is None else shown.code(on, cell)
-        hidden: exp.Expression = kinds.Is(this=kinds.paren(place), expression=kinds.Null())
+        hidden: exp.Expression = kinds.Is(this=kinds.paren(shown.row_code(on)), expression=kinds.Null())
         return hidden if condition is None else sql().and_(condition(on), hidden)
 
     return build

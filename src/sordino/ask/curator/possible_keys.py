@@ -20,7 +20,7 @@ from sordino.ask.queries.aggregation import CompiledQuery, Grouping, Possible
 from sordino.ask.queries.expressions.compile import bind_condition
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.missing import may_be_missing
-from sordino.ask.queries.expressions.nodes import Connective, Name, Node, has_released, plain, walk
+from sordino.ask.queries.expressions.nodes import Name, Node, conjoin, conjuncts, has_released, plain, walk
 from sordino.ask.queries.expressions.sql_trees import whole
 from sordino.ask.queries.joins import Join, qualify
 from sordino.ask.queries.per_unit import PerUnit
@@ -93,7 +93,8 @@ class PossibleKeys:
 def _split(nodes: Sequence[Node], where: Node | None, joins: Sequence[Join]) -> list[_Part]:
     """Return the parts of a question that name no column in common: their keys are combined in every way."""
     items: list[tuple[set[str], Any]] = [(_names(node), i) for i, node in enumerate(nodes)]
-    items += [(_names(node), node) for node in _conjuncts(where)]
+    # What a released value allows is not known when the keys are: such a condition narrows nothing.
+    items += [(_names(node), node) for node in conjuncts(where) if not has_released(node)]
     items += [(_join_names(join), join) for join in joins]
     parts: list[tuple[set[str], list[Any]]] = []
     for names, item in items:
@@ -122,13 +123,6 @@ def _public_names(join: Join) -> list[str]:
     return [] if join.to is None else [qualify(join.table, name) for name in join.to.columns]
 
 
-def _conjuncts(node: Node | None) -> list[Node]:
-    if isinstance(node, Connective) and node.op == "and":
-        return [*_conjuncts(node.left), *_conjuncts(node.right)]
-    # What a released value allows is not known when the keys are: such a condition narrows nothing.
-    return [] if node is None or has_released(node) else [node]
-
-
 class _Rows:
     """The rows of a question before its keys: which cells each column may hold, and the public tables joined with them."""
 
@@ -139,7 +133,7 @@ class _Rows:
         sequences = [step for step in steps[last + 1 :] if isinstance(step, UnitSequence)]
         self._met = [step.where for step in sequences if step.where is not None]
         knowing = [step for step in steps[last + 1 :] if isinstance(step, (UnitSequence, UnitValues))]
-        self._implied = [condition for step in knowing for condition in step.known()]
+        self._implied = [condition for step in knowing for condition in step.implied_conditions()]
         self._whole = step_domain(domain, steps)
         self.joins = [step for step in steps[last + 1 :] if isinstance(step, Join)]
         joined = {name for join in self.joins for name in _public_names(join)}
@@ -154,7 +148,7 @@ class _Rows:
         """Return the condition that rows meet which meet `where`, where it may narrow the keys that `nodes` are."""
         named = {name for node in nodes for name in _names(node)}
         for condition in [*self._met, *(c for c in self._implied if _names(c) <= named)]:
-            where = condition if where is None else Connective("and", condition, where)
+            where = conjoin([condition, where])
         return where
 
     def image(
@@ -169,9 +163,7 @@ class _Rows:
             return None
         if any(name not in self._base and name not in joined for node in nodes for name in _names(node)):
             return None
-        condition = None
-        for node in part.conditions:
-            condition = node if condition is None else Connective("and", condition, node)
+        condition = conjoin(part.conditions)
         read = [*nodes, *part.conditions, *(node for join in part.joins for node in join.reading)]
         cells = self._cells(read, part.joins)
         if cells is None or any(join.table not in self._public for join in part.joins):

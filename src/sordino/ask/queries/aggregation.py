@@ -26,10 +26,10 @@ from sordino.ask.queries.expressions.missing import may_be_missing
 from sordino.ask.queries.expressions.nodes import (
     Arithmetic,
     Bin,
-    Connective,
     Constant,
     Name,
     Node,
+    conjoin,
     describe,
     plain,
     walk,
@@ -117,13 +117,12 @@ class Aggregation:
         if not isinstance(condition, Expr):
             raise QuestionRefused('having takes a condition on the answer, such as col("count") > 30')
         now = self.after or PostProcessing()
-        both = condition.node if now.having is None else Connective("and", now.having, condition.node)
-        return replace(self, after=replace(now, having=both))
+        return replace(self, after=replace(now, having=conjoin([now.having, condition.node])))
 
     def order_by(self, *columns: str | Expr) -> Aggregation:
         """Return the question whose answer is ordered by these of its columns; `-col("count")` for the largest first."""
-        made = tuple(_order_key(c) for c in columns)
-        return replace(self, after=replace(self.after or PostProcessing(), order=made))
+        order = tuple(_order_key(c) for c in columns)
+        return replace(self, after=replace(self.after or PostProcessing(), order=order))
 
     def limit(self, rows: int, *, offset: int = 0) -> Aggregation:
         """Return the question whose answer shows `rows` rows only, after `having` and `order_by`; `offset` are skipped first."""
@@ -199,17 +198,17 @@ class Aggregation:
 
     def expressions(self) -> list[Node]:
         """Return the expressions that it is made of: the condition, the keys, what is aggregated."""
-        found = [self.where, *(g.of for g in self.groups)]
-        found += [getattr(a, field, None) for a in self.aggregates for field in ("of", "other")]
-        found += [node for a in self.aggregates for node in getattr(a, "others", ())]
-        return [node for node in found if node is not None]
+        nodes = [self.where, *(g.of for g in self.groups)]
+        nodes += [getattr(a, field, None) for a in self.aggregates for field in ("of", "other")]
+        nodes += [node for a in self.aggregates for node in getattr(a, "others", ())]
+        return [node for node in nodes if node is not None]
 
     def describe(self) -> str:
         """Return the question as a sentence."""
         words = {a.alias: a.describe() for a in self.aggregates}
-        shown = [w for alias, w in words.items() if alias not in self.hidden]
-        shown += [f.describe(words) for f in self.formulas if f.alias not in self.hidden]
-        what = _join_words(shown) if shown else "which keys there are"
+        columns = [w for alias, w in words.items() if alias not in self.hidden]
+        columns += [f.describe(words) for f in self.formulas if f.alias not in self.hidden]
+        what = _join_words(columns) if columns else "which keys there are"
         where = "" if self.where is None else f", where {describe(self.where)}"
         per = "" if not self.groups else f", for each {_join_words([describe(g.of) for g in self.groups])}"
         per += "" if self.key_list is None else f" of {self.key_list.describe()}"
@@ -335,28 +334,27 @@ class CompiledQuery:
             on.keep(self.condition(on))
         # bounds act on codes; and different values of several raw cells with one code do not add up
         direct = on.has_units or any(t.kind in ("distinct", "combinations", "distinct_sum") for t in self.terms)
-        codes = [k.build(on) if k.code is None or not direct else k.code(on, k.build(on)) for k in self.keys]
+        codes = [k.row_code(on) if direct else k.build(on) for k in self.keys]
         codes = on.bound_contributions(codes, self.bounds, totals=self.totals)
         if self.within is not None:
             on.keep(self.within(on))
         codes += [k.build(on) for k in self.bins]
-        chosen = [_name(code, f"k{i}") for i, code in enumerate(codes)]
-        chosen += [_name(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
+        columns = [_name(code, f"k{i}") for i, code in enumerate(codes)]
+        columns += [_name(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
         # the source comes last, when every step has its name
-        made = _select(chosen, on.source(), len(codes))
-        return self._by_code(made, on) if any(k.code for k in self.keys) and not direct else made
+        select = _select(columns, on.source(), len(codes))
+        return self._by_code(select, on) if any(k.code for k in self.keys) and not direct else select
 
     def _by_code(self, cells: exp.Select, on: Primitives) -> exp.Select:
         """Return the SQL tree that makes codes of the raw cells that rows were grouped by, and adds those groups up."""
         from sqlglot import exp
 
         groups = on.of_groups(cells)
-        chosen: list[Any] = []
+        columns: list[Any] = []
         for i, key in enumerate((*self.keys, *self.bins)):
-            cell = exp.column(f"k{i}")
-            chosen.append(_name(cell if key.code is None else key.code(groups, cell), f"k{i}"))
-        chosen += [_name(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
-        return _select(chosen, groups.source(), len(self.keys) + len(self.bins))
+            columns.append(_name(key.code_of(groups, exp.column(f"k{i}")), f"k{i}"))
+        columns += [_name(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
+        return _select(columns, groups.source(), len(self.keys) + len(self.bins))
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,12 +379,12 @@ def _name(of: exp.Expression, alias: str) -> exp.Expression:
     return exp.Alias(this=of, alias=exp.Identifier(this=alias, quoted=False))
 
 
-def _select(chosen: list[exp.Expression], source: exp.Expression, keys: int) -> exp.Select:
+def _select(columns: list[exp.Expression], source: exp.Expression, keys: int) -> exp.Select:
     """Return the SELECT of columns that begin with so many keys, by which they are grouped."""
     from sqlglot import exp
 
     grouped = {"group": exp.Group(expressions=[exp.Literal.number(i + 1) for i in range(keys)])} if keys else {}
-    return exp.Select(expressions=chosen, from_=exp.From(this=source), **grouped)
+    return exp.Select(expressions=columns, from_=exp.From(this=source), **grouped)
 
 
 def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossible | None = None) -> CompiledQuery:
@@ -415,20 +413,20 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
             "a question with joins, unnest, exists or per_unit can only be read where its tables are known: hand it to plan "
             "or ask of its own table"
         )
-    found, listed = _keys(question, domain) if question.groups or question.key_list else ((), False)
+    key_columns, listed = _keys(question, domain) if question.groups or question.key_list else ((), False)
     if question.after is not None:
-        question.after.check(names, _truth_columns(question, found, listed=listed))
+        question.after.check(names, _truth_columns(question, key_columns, listed=listed))
     condition = None if question.where is None else bind_condition(question.where, domain)
     narrowed: Possible | None = None
-    declared = found
-    if possible is not None and found and not listed and not any(k.private for k in found):
-        narrowed = possible(question.groups, found, question.where, question.steps)
+    declared = key_columns
+    if possible is not None and key_columns and not listed and not any(k.private for k in key_columns):
+        narrowed = possible(question.groups, key_columns, question.where, question.steps)
         listed = narrowed.rows is not None
         if narrowed.rows is not None:
-            found = (join_keys(found, narrowed.rows),)
+            key_columns = (join_keys(key_columns, narrowed.rows),)
         else:
-            found = tuple(narrow_keys(k, codes) for k, codes in zip(found, narrowed.columns, strict=True))
-    cells = math.prod(len(k.labels) for k in found if not k.private)
+            key_columns = tuple(narrow_keys(k, codes) for k, codes in zip(key_columns, narrowed.columns, strict=True))
+    cells = math.prod(len(k.labels) for k in key_columns if not k.private)
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
     words = question.describe()
@@ -440,7 +438,7 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
     totals = any(t.per_unit is not None for t in terms)
     lossy = domain.unreadable_rows
     return CompiledQuery(
-        found,
+        key_columns,
         condition,
         parts,
         terms,
@@ -449,7 +447,7 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
         bounds=question.bounds,
         totals=totals,
         notes=_say_left_out(question, domain, narrowed),
-        declared=() if found == declared else declared,
+        declared=() if key_columns == declared else declared,
         words=words,
     )
 
@@ -486,11 +484,11 @@ def _say_left_out(question: Aggregation, domain: Domain, possible: Possible | No
     return tuple(notes)
 
 
-def _truth_columns(question: Aggregation, found: Sequence[Keys], *, listed: bool) -> set[str]:
+def _truth_columns(question: Aggregation, key_columns: Sequence[Keys], *, listed: bool) -> set[str]:
     """Return the columns of the answer that hold true and false: keys of conditions, and formulas that are one."""
     truths = {f.alias for f in question.formulas if is_condition(f.node)}
     for place, group in enumerate(question.groups):
-        labels = [row[place] for row in found[0].labels] if listed else found[place].labels
+        labels = [row[place] for row in key_columns[0].labels] if listed else key_columns[place].labels
         if labels and all(label is None or isinstance(label, bool) for label in labels):
             truths.add(group.alias)
     return truths
@@ -546,8 +544,13 @@ def _check_text(texts: Sequence[str]) -> None:
 def _check_distinct(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name.lower() in (n.lower() for n in names[:i]):
-            said = f"two columns of the answer are named {name!r}: give one another name with"
-            raise QuestionRefused(f"{said} .alias(...)", sql=f"{said} AS")
+            raise same_name(name)
+
+
+def same_name(name: str) -> QuestionRefused:
+    """Return the refusal of two columns of the answer that have one name."""
+    words = f"two columns of the answer are named {name!r}: give one another name with"
+    return QuestionRefused(f"{words} .alias(...)", sql=f"{words} AS")
 
 
 def _join_words(words: Sequence[str]) -> str:

@@ -144,8 +144,8 @@ class UnknownWord(AttributeError):
 
     def __str__(self) -> str:
         thing, word, kind = self.args
-        known = [name for name in dir(type(thing)) if not name.startswith("_")]
-        near = difflib.get_close_matches(word, known, n=1)
+        names = [name for name in dir(type(thing)) if not name.startswith("_")]
+        near = difflib.get_close_matches(word, names, n=1)
         meant = _MEANT[kind].get(word) or (near[0] if near else None)
         hint = ""
         if meant is not None and not word.startswith("_"):

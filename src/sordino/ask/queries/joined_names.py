@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sordino.ask.queries.aggregation import Aggregation
-from sordino.ask.queries.expressions.nodes import Compare, Name, Node, describe, has_released
+from sordino.ask.queries.expressions.nodes import Compare, Name, Node, conjoin, conjuncts, describe, has_released
 from sordino.ask.queries.joins import Join, Unnest, computed_cell, join_cell, public_table, qualify
 from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
-from sordino.ask.queries.public_matches import PublicValues, conjoin, conjuncts, find_match, no_values
+from sordino.ask.queries.public_matches import PublicValues, find_match, no_values
 from sordino.ask.queries.query import replace_names
 from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
 from sordino.ask.queries.same_people import UnitJoin, UnitMark, UnitMatch, again, bind_unit_join, find_shared, seen_from
@@ -108,10 +108,10 @@ def bind_names(
         elif isinstance(step, _JOINS):
             steps.append(_find_private(step, public, private, table, own))
             joins += 1
-        made = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
-        meant = _Names(table, rows, made, unit, written=names == "written")
+        joined = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
+        meant = _Names(table, rows, joined, unit, written=names == "written")
         meant.rename(renamed)
-        for join in made:
+        for join in joined:
             meant.free(join)
     _check_joins([s for s in steps if isinstance(s, _JOINS)], step_domain(domain, steps))
     bound = replace(question.replace_columns(meant.node), steps=tuple(steps))
@@ -285,14 +285,14 @@ def _split_key(
     name: str, own: Sequence[str | Node], key: Sequence[str], to: PublicTable
 ) -> tuple[list[str | Node], list[Node]]:
     """Return what is compared with the declared key, in its order, and the conditions that compare other columns."""
-    kept = [own[key.index(column)] for column in to.keys]
+    compared = [own[key.index(column)] for column in to.keys]
     first = {key.index(column) for column in to.keys}
     more = [
         Compare("=", Name(qualify(name, column)), _node(one))
         for place, (one, column) in enumerate(zip(own, key, strict=True))
         if place not in first
     ]
-    return kept, list(more)
+    return compared, list(more)
 
 
 def _node(one: str | Node) -> Node:

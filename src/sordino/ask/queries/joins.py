@@ -75,9 +75,9 @@ class Join:
     @property
     def reading(self) -> tuple[Node, ...]:
         """The expressions of the rows before, and of both sides, that it looks at, apart from columns in `on`."""
-        found = [node for node in self.on if not isinstance(node, str)]
-        found += [] if self.matched is None else [self.matched.place]
-        return (*found, *([] if self.rest is None else [self.rest]))
+        nodes = [node for node in self.on if not isinstance(node, str)]
+        nodes += [] if self.matched is None else [self.matched.place]
+        return (*nodes, *([] if self.rest is None else [self.rest]))
 
     @property
     def rest(self) -> Node | None:
@@ -116,11 +116,11 @@ class Join:
         on.join(self.table, cells, keys, left=self.how == "left", copies=to.max_rows)
         if self.rest is not None:
             # Its public cells are read as rows that meet none have them: missing.
-            met = bind_condition(self.rest, self.domain(domain))(on)
+            holds = bind_condition(self.rest, self.domain(domain))(on)
             if self.how == "left":
-                on.blank([qualify(self.table, name) for name in to.columns], met)
+                on.blank([qualify(self.table, name) for name in to.columns], holds)
             else:
-                on.keep(met)
+                on.keep(holds)
         return on
 
     def _compared(
@@ -141,32 +141,32 @@ class Join:
 
     def describe(self) -> str:
         """Return the join in words."""
-        kept = ", rows without a match kept" if self.how == "left" else ""
+        unmatched = ", rows without a match kept" if self.how == "left" else ""
         by = [one if isinstance(one, str) else describe(one) for one in self.on]
         words = f" by {' and '.join(by)}" if by else ""
         where = "" if self.condition is None else f" where {describe(self.condition)}"
-        return f"joined with {self.table}{words}{where}{kept}"
+        return f"joined with {self.table}{words}{where}{unmatched}"
 
     def plain(self) -> Any:
         """Return the join as canonical JSON data."""
         by = [one if isinstance(one, str) else plain(one) for one in self.on]
-        made = [
+        data = [
             self.table,
             by[0] if len(by) == 1 and isinstance(by[0], str) else by,
             self.how,
             None if self.to is None else self.to.to_dict(),
         ]
         if self.condition is not None:
-            made += [plain(self.condition), None if self.matched is None else self.matched.plain()]
-        return made
+            data += [plain(self.condition), None if self.matched is None else self.matched.plain()]
+        return data
 
 
 def state_join(table: str, *, on: str | Expr | Sequence[str | Expr], how: JoinKind) -> Join | Expr:
     """Return the join that a person states; a semi-join or anti-join is a condition on the rows as they are."""
-    given = (on,) if isinstance(on, (str, Expr)) else tuple(on) if isinstance(on, (list, tuple)) else (None,)
-    if not isinstance(table, str) or not all(isinstance(one, (str, Expr)) for one in given):
+    columns_stated = (on,) if isinstance(on, (str, Expr)) else tuple(on) if isinstance(on, (list, tuple)) else (None,)
+    if not isinstance(table, str) or not all(isinstance(one, (str, Expr)) for one in columns_stated):
         raise QuestionRefused('join takes names: join("regions", on="state"), or on=["state", "year"]')
-    columns = tuple(_compared_node(one) for one in given if one is not None)
+    columns = tuple(_compared_node(one) for one in columns_stated if one is not None)
     if how in ("semi", "anti"):
         if any(not isinstance(one, str) for one in columns):
             raise QuestionRefused('a semi-join or anti-join is by a column: join("visits", on="person", how="semi")')
@@ -214,13 +214,12 @@ def computed_cell(node: Node, domain: Domain) -> tuple[str, Build]:
     """
     of = None if is_declared(node, domain) else _number_or_none(node, domain)
     if of is None:
-        made = keys(node, domain)
-        kinds = {type(label) for label in made.labels if label is not None}
-        labels = [int(label) if isinstance(label, bool) else label for label in made.labels]
+        declared = keys(node, domain)
+        kinds = {type(label) for label in declared.labels if label is not None}
+        labels = [int(label) if isinstance(label, bool) else label for label in declared.labels]
 
         def build(on: Primitives) -> exp.Expression:
-            code = made.build(on) if made.code is None else made.code(on, made.build(on))
-            return on.label(code, labels)
+            return on.label(declared.row_code(on), labels)
 
         return ("text" if kinds == {str} else "truth" if kinds == {bool} else "whole"), build
     if of.kind == "datetime":

@@ -220,7 +220,7 @@ def refuse_foreign(question: object) -> None:
     # A list may hold itself, and one part may stand in many places.
     seen: set[int] = set()
     # Our own classes that were met, with the names of their fields.
-    own: dict[type, tuple[str, ...]] = {}
+    field_names: dict[type, tuple[str, ...]] = {}
     while waiting:
         part = waiting.pop()
         kind = type(part)
@@ -231,8 +231,8 @@ def refuse_foreign(question: object) -> None:
             waiting += part
         elif kind is dict:
             waiting += [*part.keys(), *part.values()]
-        elif kind in own or (is_dataclass(kind) and _is_own(kind)):
-            names = own.setdefault(kind, tuple(field.name for field in fields(kind)))
+        elif kind in field_names or (is_dataclass(kind) and _is_own(kind)):
+            names = field_names.setdefault(kind, tuple(field.name for field in fields(kind)))
             waiting += [getattr(part, name) for name in names]
         elif kind.__module__ != "numpy" or getattr(part, "dtype", np.dtype(object)).kind == "O":
             raise QuestionRefused(

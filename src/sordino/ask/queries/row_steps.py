@@ -36,11 +36,11 @@ class RowStep(Protocol):
 def step_domain(domain: Domain, steps: Sequence[RowStep]) -> Domain:
     """Return the domain of the rows after all steps; it knows the steps that made it."""
     for i, step in enumerate(steps):
-        made = step.domain(domain)
+        after = step.domain(domain)
         domain = Domain(
-            made.stored,
-            row_ceiling=made.row_ceiling,
-            unreadable_rows=made.unreadable_rows,
+            after.stored,
+            row_ceiling=after.row_ceiling,
+            unreadable_rows=after.unreadable_rows,
             steps=tuple(steps[: i + 1]),
         )
     return domain

@@ -51,14 +51,14 @@ def search_number(of: Node, domain: Domain, *, coarse: bool) -> BoundNumber:
             step = Fraction(1) if coarse or reach >= STORED * _FINEST else _FINEST
             finer = Real(column.lower, column.upper, resolution=step, missing=column.missing)
             return bind_number(of, Domain({**domain.columns, value.name: finer}, row_ceiling=domain.row_ceiling))
-    found = bind_number(of, domain)
-    if found.kind != "number":
-        words = f"{describe(of)} is a {found.kind}: its bounds are declared, and need no search. Where its values lie is told by"
+    number = bind_number(of, domain)
+    if number.kind != "number":
+        words = f"{describe(of)} is a {number.kind}: its bounds are declared, and need no search. Where its values lie is told by"
         raise QuestionRefused(
             f'{words} quantiles near both ends, sd.quantiles("{describe(of)}", [0.01, 0.99])',
             sql=f"{words} QUANTILE_CONT({describe(of)}, 0.01) and QUANTILE_CONT({describe(of)}, 0.99)",
         )
-    return found
+    return number
 
 
 def powers_of_two() -> tuple[int, ...]:
@@ -124,15 +124,15 @@ class MagnitudeHistogram:
             from sqlglot import exp
 
             low, high = self.edges[0], self.edges[-1]
-            found = search_number(self.of, domain, coarse=self.coarse)
-            value = clip(found, low * found.unit, high * found.unit)
+            number = search_number(self.of, domain, coarse=self.coarse)
+            value = clip(number, low * number.unit, high * number.unit)
             place = bin_index(value, self.edges)
-            chosen = [exp.alias_(place(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
+            columns = [exp.alias_(place(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
             if self.offsets:
                 moved = exp.Sub(this=on.wide(value.build(on)), expression=whole(low))
-                chosen.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
-            made = exp.Select(expressions=chosen).from_(on.source(), copy=False)
-            return made.group_by(exp.Literal.number(1), copy=False)
+                columns.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
+            rows = exp.Select(expressions=columns).from_(on.source(), copy=False)
+            return rows.group_by(exp.Literal.number(1), copy=False)
 
         of = json.dumps([plain(self.of), self.coarse, self.offsets])
         return [Scan(f"magnitudes {of} {_text_of(self.edges)}", select)]

@@ -108,16 +108,16 @@ class ContingencyTable:
         cells = np.asarray(counted[0], dtype=np.int64)
         counts = np.asarray(counted[1], dtype=np.int64)
         shape = self.shape(domain)
-        kept = (cells >= 0).all(axis=1)
-        place = np.zeros(int(kept.sum()), dtype=np.int64)
+        has_key = (cells >= 0).all(axis=1)
+        place = np.zeros(int(has_key.sum()), dtype=np.int64)
         for i, (axis, size) in enumerate(zip(self.axes, shape, strict=True)):
-            keys_of = cells[kept, i]
+            keys_of = cells[has_key, i]
             codes = keys_of if axis.codes is None else np.asarray(axis.codes, dtype=np.int64)[keys_of]
             if codes.size and int(codes.max()) >= size:
                 raise ValueError("a key outside its declared labels")
             place = place * size + codes
         exact_counts = np.zeros(math.prod(shape), dtype=np.int64)
-        np.add.at(exact_counts, place, counts[kept])
+        np.add.at(exact_counts, place, counts[has_key])
         return exact_counts
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
@@ -177,7 +177,7 @@ def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], do
     sizes = [Axis(axis.column, axis.edges, missing=axis.missing).size(domain) for axis in grouping]
     if math.prod(sizes) <= _FEW_CELLS:
         return grouping
-    made = []
+    coarse = []
     for axis in grouping:
         codes = list(
             dict.fromkeys(other.codes for table in tables for other in table.axes if other.column == axis.column)
@@ -187,8 +187,8 @@ def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], do
             _, places = np.unique(np.array(codes), axis=1, return_inverse=True)
             if np.count_nonzero(np.diff(places.ravel())) < _MOST_RUNS:
                 classes = tuple(places.ravel().tolist())
-        made.append(replace(axis, codes=classes))
-    return tuple(made)
+        coarse.append(replace(axis, codes=classes))
+    return tuple(coarse)
 
 
 def tells_apart(grouping: Grouping, table: ContingencyTable) -> bool:
@@ -213,20 +213,18 @@ def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Doma
     axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
     inner: list[Any] = []
     for i, axis in enumerate(axes):
-        found = axis.keys(domain)
-        cell = found.build(on)
-        code = cell if found.code is None else found.code(on, cell)
+        code = axis.keys(domain).row_code(on)
         inner.append(exp.alias_(code if axis.codes is None else _class_of(code, axis.codes, on), f"k{i}"))
     rows = exp.Select(expressions=inner).from_(on.source())
     names = [exp.column(f"k{i}") for i in range(len(axes))]
     sets = dict.fromkeys(tuple(axes.index(axis) for axis in grouping) for grouping in groupings)
     left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=names), "left_out")
     count = exp.alias_(exp.Count(this=exp.Star()), "t0")
-    chosen: list[Any] = [*(n.copy() for n in names), left_out, count]
+    columns: list[Any] = [*(n.copy() for n in names), left_out, count]
     groups = exp.GroupingSets(expressions=[exp.Tuple(expressions=[names[i].copy() for i in s]) for s in sets])
-    made = exp.Select(expressions=chosen).from_(rows.subquery("sordino_keys"))
-    made.set("group", exp.Group(grouping_sets=[groups]))
-    return made
+    select = exp.Select(expressions=columns).from_(rows.subquery("sordino_keys"))
+    select.set("group", exp.Group(grouping_sets=[groups]))
+    return select
 
 
 def _class_of(code: exp.Expression, classes: Sequence[int], on: Primitives) -> exp.Expression:
@@ -244,18 +242,18 @@ def join_words(words: Sequence[str]) -> str:
 @functools.lru_cache(maxsize=4096)
 def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missing: bool) -> Keys:
     """Return the keys of one column; all of it is declared, and an adaptive algorithm asks for the same ones again."""
-    found = keep_missing(column) if missing else column
-    domain = Domain({name: found})
-    kept = not isinstance(found, Identifier) and found.missing == "keep"
+    declared = keep_missing(column) if missing else column
+    domain = Domain({name: declared})
+    keeps_missing = not isinstance(declared, Identifier) and declared.missing == "keep"
     if edges is not None:
         of = bind_number(Name(name), domain)
         labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(edges))
-        return _with_missing(labels, of, kept, bin_index(of, edges))
+        return _with_missing(labels, of, keeps_missing, bin_index(of, edges))
     return keys(Name(name), domain)
 
 
-def _with_missing(labels: tuple[Any, ...], of: BoundNumber, kept: bool, build: Any) -> Keys:
-    if not (kept and of.missable):
+def _with_missing(labels: tuple[Any, ...], of: BoundNumber, keeps_missing: bool, build: Any) -> Keys:
+    if not (keeps_missing and of.missable):
         return Keys(labels, build)
     last = len(labels)
     return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))

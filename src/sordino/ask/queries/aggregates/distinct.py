@@ -42,8 +42,8 @@ class Distinct:
         cells, counts = zip(*(distinct_cell(node, domain) for node in (self.of, *self.others)), strict=True)
         # A column that is named twice has one value in a row.
         different = dict(zip((self.of, *self.others), zip(counts, cells, strict=True), strict=True)).values()
-        known = [n + (self.missing and c.missable) for n, c in different if n is not None]
-        values = math.prod(known) if len(known) == len(different) else None
+        sizes = [n + (self.missing and c.missable) for n, c in different if n is not None]
+        values = math.prod(sizes) if len(sizes) == len(different) else None
         counted = _counted_column(self.of)
         column = counted.name if isinstance(counted, Name) and not self.others else None
         term = SqlAggregate("combinations" if self.missing else "distinct", cells[0], others=cells[1:])
@@ -113,21 +113,21 @@ class DistinctSum:
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of sums; raises QuestionRefused where the number has no bounds, or too many values."""
-        found, low, high = require_bounds(self.of, domain, "sum")
+        number, low, high = require_bounds(self.of, domain, "sum")
         many = high - low + 1
         if self.power:
-            away = self.of if low == 0 else Arithmetic("-", self.of, Constant(low * found.unit))
-            found, low, high = require_bounds(away if self.power == 1 else Arithmetic("*", away, away), domain, "sum")
+            away = self.of if low == 0 else Arithmetic("-", self.of, Constant(low * number.unit))
+            number, low, high = require_bounds(away if self.power == 1 else Arithmetic("*", away, away), domain, "sum")
             low = max(low, 0)
-        largest = found.stored.largest
+        largest = number.stored.largest
         if largest is None or max(largest, Fraction(abs(low)), Fraction(abs(high))) * many >= _MOST_DISTINCT_SUM:
             raise QuestionRefused(
                 f"the different values of {describe(self.of)} could add up to more than 64 bits hold: declare a coarser "
                 "resolution or tighter bounds"
             )
-        rule = _OfDistinctSums(low * found.unit, high * found.unit)
-        term = SqlAggregate("distinct_sum", found)
-        return (Vector("sum", ((1, term),), found.unit, (low, high), found.missable, rule),)
+        rule = _OfDistinctSums(low * number.unit, high * number.unit)
+        term = SqlAggregate("distinct_sum", number)
+        return (Vector("sum", ((1, term),), number.unit, (low, high), number.missable, rule),)
 
     def estimate(
         self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
@@ -197,12 +197,12 @@ def distinct_cell(of: Node, domain: Domain) -> tuple[BoundNumber, int | None]:
     if isinstance(counted, When):
         # refuses a choice between values of several columns
         bind_number(counted, domain)
-    found_cell = presence(of, domain)
+    cell = presence(of, domain)
     if isinstance(column, Category):
-        return found_cell, len(column.values)
+        return cell, len(column.values)
     if isinstance(column, Boolean):
-        return found_cell, 2
-    low, high = found_cell.interval.lower, found_cell.interval.upper
+        return cell, 2
+    low, high = cell.interval.lower, cell.interval.upper
     if isinstance(column, Identifier) or low is None or high is None:
-        return found_cell, None
-    return found_cell, int(high - low) + 1
+        return cell, None
+    return cell, int(high - low) + 1

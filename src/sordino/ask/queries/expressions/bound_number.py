@@ -165,6 +165,16 @@ class BoundNumber:
         """The interval in the question's own units."""
         return self.interval.scale(self.unit)
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the largest step that is stored."""
+        low = self.stored.lower
+        high = self.stored.upper
+        # every stored interval has both ends
+        assert low is not None
+        assert high is not None
+        return int(low), int(high)
+
 
 def number_cell(name: str, column: Column) -> BoundNumber:
     if isinstance(column, Integer):
@@ -258,7 +268,7 @@ def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> Bou
     bounds = (_maybe(low), _maybe(high))
     interval = of.interval.clip(*bounds)
     stored = of.stored.clip(*bounds)
-    least, most = _ends(of)
+    least, most = of.ends
     below = low if low is not None and low > least else None
     above = high if high is not None and high < most else None
     # the clip can change no value: only the declared interval narrows
@@ -273,7 +283,8 @@ def bin_index(of: BoundNumber, edges: Sequence[int]) -> Build:
     Bins that no held value can reach are left out, and edges beyond what is held move to one step outside it: each value
     stays in its bin, and no constant is larger than what is held.
     """
-    (low, high), count = _ends(of), len(edges) - 1
+    low, high = of.ends
+    count = len(edges) - 1
     first = max(0, bisect.bisect_right(edges, low, 0, count) - 1)
     end = max(first + 1, bisect.bisect_right(edges, high, 0, count))
     cut = [_cut(of, edge) for edge in edges[first : end + 1]]
@@ -291,7 +302,7 @@ def is_one_of(of: BoundNumber, values: Iterable[Fraction]) -> Build:
 
     The number is written and computed once, however many they are.
     """
-    low, high = _ends(of)
+    low, high = of.ends
     inside = {int(s) for s in (value / of.unit for value in values) if s.denominator == 1 and low <= s <= high}
     if not inside:
         return comparison(of.build, "!=", of.build)
@@ -322,7 +333,7 @@ def negate(of: BoundNumber) -> BoundNumber:
 
 def binary(op: str, left: BoundNumber, right: BoundNumber, stored: Interval) -> Build:
     """Return the SQL of left op right, in wide numbers where 64 bits might not hold it."""
-    largest = max(abs(end) for of in (left, right) for end in _ends(of))
+    largest = max(abs(end) for of in (left, right) for end in of.ends)
     wide = largest >= NARROW or stored.largest is None or stored.largest >= NARROW
 
     def build(on: Primitives) -> exp.Expression:
@@ -345,16 +356,8 @@ def common_unit(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(top, a.denominator * b.denominator)
 
 
-def _ends(of: BoundNumber) -> tuple[int, int]:
-    low, high = of.stored.lower, of.stored.upper
-    # every BoundNumber has both ends
-    assert low is not None
-    assert high is not None
-    return int(low), int(high)
-
-
 def _cut(of: BoundNumber, steps: int) -> int:
-    low, high = _ends(of)
+    low, high = of.ends
     return max(low - 1, min(high + 1, steps))
 
 

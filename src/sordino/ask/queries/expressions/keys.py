@@ -152,6 +152,14 @@ class Keys:
     private: bool = False
     column: str | None = None
 
+    def code_of(self, on: Primitives, cell: exp.Expression) -> exp.Expression:
+        """Return the code of a cell that `build` gave."""
+        return cell if self.code is None else self.code(on, cell)
+
+    def row_code(self, on: Primitives) -> exp.Expression:
+        """Return the code of a row's key."""
+        return self.code_of(on, self.build(on))
+
 
 def keys(node: Node, domain: Domain) -> Keys:
     """Return the declared keys of a group-by expression: a category, a boolean, a bounded whole number, bins, a choice.
@@ -625,7 +633,7 @@ def narrow_keys(keys: Keys, codes: Sequence[int]) -> Keys:
 
     def narrow(on: Primitives, cell: exp.Expression) -> exp.Expression:
         kinds = sql()
-        code = cell if keys.code is None else keys.code(on, cell)
+        code = keys.code_of(on, cell)
         if len(runs) > _MOST_RUNS:
             return on.place_of(_text(code), tuple(map(str, codes)))
         ifs = []
@@ -770,9 +778,7 @@ def _join_codes(columns: Sequence[Keys]) -> Build:
         kinds = sql()
         made = None
         for column in columns:
-            cell = column.build(on)
-            code = cell if column.code is None else column.code(on, cell)
-            text = _text(code)
+            text = _text(column.row_code(on))
             if made is not None:
                 comma = kinds.DPipe(this=made, expression=kinds.Literal.string(","), safe=False)
                 text = kinds.DPipe(this=comma, expression=text, safe=False)

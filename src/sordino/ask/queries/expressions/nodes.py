@@ -373,6 +373,22 @@ def children(node: Node) -> list[Node]:
     return [child for field in ("of", "left", "right") if (child := getattr(node, field, None)) is not None]
 
 
+def conjuncts(node: Node | None) -> list[Node]:
+    """Return the conditions that AND joins at the top of a condition; none for None."""
+    if isinstance(node, Connective) and node.op == "and":
+        return [*conjuncts(node.left), *conjuncts(node.right)]
+    return [] if node is None else [node]
+
+
+def conjoin(conditions: Iterable[Node | None]) -> Node | None:
+    """Join conditions by AND from the left, those that are None left out; None if none is left."""
+    both: Node | None = None
+    for condition in conditions:
+        if condition is not None:
+            both = condition if both is None else Connective("and", both, condition)
+    return both
+
+
 def sql_name(name: str) -> str:
     """Return a column's name as SQL has it: in double quotes where it is not a plain word.
 

@@ -179,7 +179,7 @@ def _round_sql(of: BoundNumber, ratio: Fraction, how: str) -> Build:
         return lambda on: _half_even(on, of, top, bottom)
     if how == "round":
         top, bottom = 2 * top, 2 * bottom
-    low, high = (end * top for end in _limits(of))
+    low, high = (end * top for end in of.ends)
     # so that (n top + moves bottom) is above 0 for every n
     moves = max(0, -(low // bottom) + 1)
 
@@ -204,7 +204,7 @@ def _half_even(on: Primitives, of: BoundNumber, top: int, bottom: int) -> exp.Ex
     """
     from sqlglot import exp
 
-    low, high = (end * 2 * top for end in _limits(of))
+    low, high = (end * 2 * top for end in of.ends)
 
     def floor(plus: int, by: int) -> exp.Expression:
         moves = max(0, -(low // by) + 1)
@@ -305,7 +305,7 @@ def _remainder(of: BoundNumber, by: Fraction, *, floor: bool) -> BoundNumber:
     of = rescale(of, unit)
     size = int(abs(by) / unit)
     negative = by < 0
-    low, high = _limits(of)
+    low, high = of.ends
     most = Fraction(size - 1)
     if floor:
         interval = Interval(-most, Fraction(0)) if negative else Interval(Fraction(0), most)
@@ -392,11 +392,6 @@ def _operand(node: Apply) -> Node:
 def _constant(node: Node | None) -> Fraction | None:
     value = node.value if isinstance(node, Constant) else None
     return value if isinstance(value, Fraction) else None
-
-
-def _limits(of: BoundNumber) -> tuple[int, int]:
-    low, high = _finite(of.stored)
-    return int(low), int(high)
 
 
 def _finite(of: Interval) -> tuple[Fraction, Fraction]:

@@ -294,7 +294,7 @@ def day_of(of: BoundNumber) -> BoundNumber:
         return of
     local = _local(of)
     per_day = _whole(_DAY / of.unit, of)
-    ends = tuple(math.floor(Fraction(_end(local, side)) / per_day) for side in (0, 1))
+    ends = tuple(math.floor(Fraction(local.ends[side]) / per_day) for side in (0, 1))
     # days before 1970 that no declared moment passes
     far = 800_000
     shifted = add(local.build, whole_constant(far * per_day))
@@ -369,7 +369,7 @@ def shift_time(months: int, seconds: Fraction, days: int, of: BoundNumber) -> Bo
         since = subtract(_local(of).build, multiply(day.build, _whole(_DAY / of.unit, of)))
         shifted = _shift_days(_shift_months(day, months), days)
         local = add(multiply(shifted.build, _whole(_DAY / of.unit, of)), since)
-        ends = [_shift_moment(_end(of, side) * of.unit, months, days, of.zone) for side in (0, 1)]
+        ends = [_shift_moment(of.ends[side] * of.unit, months, days, of.zone) for side in (0, 1)]
         moved = _from_local(of, local, ends[0], ends[1])
     unit = common_unit(of.unit, seconds or of.unit)
     moved = rescale(moved, unit)
@@ -389,7 +389,7 @@ def time_label(steps: int, of: BoundNumber) -> datetime.date:
 
 
 def _offsets(of: BoundNumber) -> Offsets:
-    low, high = (_end(of, side) * of.unit for side in (0, 1))
+    low, high = (of.ends[side] * of.unit for side in (0, 1))
     return offsets(of.zone, math.floor(low), math.ceil(high))
 
 
@@ -401,13 +401,13 @@ def _local(of: BoundNumber) -> BoundNumber:
     if len(away) == 1:
         build: Build = lambda on: plus(of.build(on), away[0])  # noqa: E731
     else:
-        build = lambda on: on.clip(of.build(on), *_ends(of))  # noqa: E731
+        build = lambda on: on.clip(of.build(on), *of.ends)  # noqa: E731
         named = build
         build = add(named, lambda on: on.look_up(named(on), starts, away))
-    ends = [end + away[bisect.bisect_right(starts, end)] for end in _ends(of)]
+    ends = [end + away[bisect.bisect_right(starts, end)] for end in of.ends]
     # where the clock changes it shows its least and its last for a while
     for place, start in enumerate(starts):
-        if _end(of, 0) < start <= _end(of, 1):
+        if of.ends[0] < start <= of.ends[1]:
             ends += [start - 1 + away[place], start + away[place + 1]]
     interval = Interval(Fraction(min(ends)), Fraction(max(ends)))
     return replace(of, interval=interval, stored=interval, build=build)
@@ -430,7 +430,7 @@ def _begin_of_day(of: BoundNumber, zone: str) -> BoundNumber:
     """Return when days begin by a zone's clock, in steps of which offsets are whole numbers."""
     if of.unit != 1:
         raise QuestionRefused("a date with a time of day is compared with moments as a datetime")
-    days = [EPOCH + datetime.timedelta(days=_end(of, side)) for side in (0, 1)]
+    days = [EPOCH + datetime.timedelta(days=of.ends[side]) for side in (0, 1)]
     low, high = (seconds_since(day, zone) for day in days)
     unit = Fraction(math.gcd(*offsets(zone, int(low), int(high)).values, _DAY))
     moments = replace(of, unit=unit, kind="datetime", zone=zone)
@@ -458,7 +458,7 @@ def _floor(of: BoundNumber, step: int, by: int = 0) -> BoundNumber:
     """Return the whole number of times that `step` seconds fit into a moment, moved by `by` seconds."""
     size = _whole(step / of.unit, of)
     moved = _whole(by / of.unit, of)
-    ends = tuple((_end(of, side) + moved) // size for side in (0, 1))
+    ends = tuple((of.ends[side] + moved) // size for side in (0, 1))
     low = ends[0]
     build = add(divide(add(of.build, whole_constant(moved - low * size)), size), whole_constant(low))
     return replace(whole_number(of, (ends[0], ends[1]), build), kind="number", zone="")
@@ -474,7 +474,7 @@ def _clock_part(step: int, cycle: int, of: BoundNumber) -> BoundNumber:
     since = subtract(shifted, multiply(divide(shifted, round_trip), round_trip))
     coarse = of.unit % step == 0
     build = multiply(since, int(of.unit / step)) if coarse else divide(since, _whole(step / of.unit, of))
-    low, high = (math.floor(_end(local, side) * of.unit / step) for side in (0, 1))
+    low, high = (math.floor(local.ends[side] * of.unit / step) for side in (0, 1))
     most = cycle // step - 1
     every = {n % (most + 1) for n in range(low, high + 1)} if high - low < most else {0, most}
     return whole_number(of, (min(every), max(every)), build)
@@ -492,7 +492,7 @@ def _whole(ratio: Fraction, of: BoundNumber) -> int:
 def _truncate_days(width: int, of: BoundNumber) -> Truncation:
     day = day_of(of)
     origin = (_ORIGIN_DAY - EPOCH).days
-    ends = tuple((_end(day, side) - origin) // width for side in (0, 1))
+    ends = tuple((day.ends[side] - origin) // width for side in (0, 1))
     low = ends[0]
     build = add(divide(add(day.build, whole_constant(-origin - low * width)), width), whole_constant(low))
     index = whole_number(of, (ends[0], ends[1]), build)
@@ -502,7 +502,7 @@ def _truncate_days(width: int, of: BoundNumber) -> Truncation:
 
 def _truncate_months(width: int, of: BoundNumber) -> Truncation:
     day = day_of(of)
-    months = [_month_index(_end(day, side)) - _ORIGIN_MONTH for side in (0, 1)]
+    months = [_month_index(day.ends[side]) - _ORIGIN_MONTH for side in (0, 1)]
     low, high = (m // width for m in months)
     shifted = add(month_number(day.build), whole_constant(-_ORIGIN_MONTH - low * width))
     index = whole_number(of, (low, high), add(divide(shifted, width), whole_constant(low)))
@@ -512,7 +512,7 @@ def _truncate_months(width: int, of: BoundNumber) -> Truncation:
 
 def _truncation(of: BoundNumber, index: BoundNumber, begin: Build, day_at: Callable[[int], int]) -> Truncation:
     """Return a truncation to days: `begin` is the first of its days, `day_at` the same of an index."""
-    ends = (day_at(_end(index, 0)), day_at(_end(index, 1)))
+    ends = (day_at(index.ends[0]), day_at(index.ends[1]))
     for end in ends:
         show_time(Fraction(end), "date", "")
     day = replace(whole_number(of, ends, begin), kind="date")
@@ -543,14 +543,14 @@ def _truncate_clock(width: int, of: BoundNumber) -> Truncation:
     if len(rests) == 1:
         by = rests.pop() - origin
         index = _floor(of, width, by)
-        ends = tuple(_end(index, side) * size - _whole(by / of.unit, of) for side in (0, 1))
+        ends = tuple(index.ends[side] * size - _whole(by / of.unit, of) for side in (0, 1))
         interval = Interval(Fraction(ends[0]), Fraction(ends[1]))
         build = add(multiply(index.build, size), whole_constant(-_whole(by / of.unit, of)))
         value = replace(of, interval=interval, stored=interval, build=build)
         return Truncation(value, index, lambda i: local_time(Fraction(i * width - by), of.zone))
     index = _floor(_local(of), width, -origin)
     found = _offsets(of)
-    low, high = (found.utc(Fraction(_end(index, side) * width + origin)) for side in (0, 1))
+    low, high = (found.utc(Fraction(index.ends[side] * width + origin)) for side in (0, 1))
     local = add(multiply(index.build, size), whole_constant(_whole(origin / of.unit, of)))
     value = _from_local(of, local, low, high)
     return Truncation(value, index, lambda i: local_time(found.utc(Fraction(i * width + origin)), of.zone))
@@ -562,7 +562,7 @@ def _truncate_clock(width: int, of: BoundNumber) -> Truncation:
 def _shift_days(of: BoundNumber, days: int) -> BoundNumber:
     interval = of.interval.plus(Interval.point(Fraction(days)))
     for side in (0, 1):
-        show_time(Fraction(_end(of, side) + days), "date", "")
+        show_time(Fraction(of.ends[side] + days), "date", "")
     return replace(of, interval=interval, stored=interval, build=add(of.build, whole_constant(days)))
 
 
@@ -570,8 +570,8 @@ def _shift_months(of: BoundNumber, months: int) -> BoundNumber:
     """Return a date some months on: the same day of that month, or its last where it is shorter."""
     if not months:
         return of
-    ends = [_shift_date(_end(of, side), months) for side in (0, 1)]
-    named = within(of.build, *_ends(of))
+    ends = [_shift_date(of.ends[side], months) for side in (0, 1)]
+    named = within(of.build, *of.ends)
     index = month_number(named)
     begun = subtract(named, first_of_month(index))
     then = add(index, whole_constant(months))
@@ -607,18 +607,6 @@ def _month_begin(months: int) -> int:
     if not 12 <= months < 120_000:
         raise QuestionRefused("a date of this question may leave the years 1 to 9999: narrow its bounds")
     return (datetime.date(months // 12, months % 12 + 1, 1) - EPOCH).days
-
-
-def _end(of: BoundNumber, side: int) -> int:
-    return _ends(of)[side]
-
-
-def _ends(of: BoundNumber) -> tuple[int, int]:
-    low, high = of.stored.lower, of.stored.upper
-    # dates and moments have bounds
-    assert low is not None
-    assert high is not None
-    return int(low), int(high)
 
 
 # ---- Dates and moments as text: a format such as %Y-%m makes declared values, one for each part that a row may fall in

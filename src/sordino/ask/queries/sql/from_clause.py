@@ -15,19 +15,19 @@ from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.nodes import (
     Apply,
     Compare,
-    Connective,
     Constant,
     Exists,
     Name,
     Node,
     Released,
+    conjoin,
+    conjuncts,
     depth,
     walk,
 )
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
 from sordino.ask.queries.per_unit import PerUnit, unit_columns
-from sordino.ask.queries.public_matches import conjoin, conjuncts
 from sordino.ask.queries.row_steps import RowStep
 from sordino.ask.queries.same_people import again
 from sordino.ask.queries.sequences import UnitSequence
@@ -518,9 +518,7 @@ class Scope:
 
     def restrict(self, condition: Node | None) -> Node | None:
         """Return the condition of the rows that this scope has and that meet `condition` too."""
-        if self.where is None or condition is None:
-            return self.where or condition
-        return Connective("and", self.where, condition)
+        return conjoin([self.where, condition])
 
 
 def base_table(place: Place, select: Any) -> tuple[str, Any]:
