@@ -196,6 +196,10 @@ class PerUnit:
         """The values that are never missing: numbers of rows, 0 where there are none."""
         return tuple(v.alias for v in self.values if v.kind in ("rows", "count", "distinct"))
 
+    def implied_conditions(self) -> None:
+        """Return None: it makes other rows, of which conditions on earlier ones say nothing."""
+        return
+
     def domain(self, domain: Domain) -> Domain:
         """Return the domain of the units: the unit's column, and one column a value."""
         if self.unit is None:

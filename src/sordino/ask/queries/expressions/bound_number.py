@@ -82,8 +82,8 @@ class Interval:
         corners = [_corner(a, b) for a in self._ends() for b in other._ends()]
         lows = any(v is None and s < 0 for v, s in corners)
         highs = any(v is None and s > 0 for v, s in corners)
-        known = [v for v, _ in corners if v is not None]
-        return Interval(None if lows else min(known), None if highs else max(known))
+        finite = [v for v, _ in corners if v is not None]
+        return Interval(None if lows else min(finite), None if highs else max(finite))
 
     def square(self) -> Interval:
         """Return where x * x lies, the two factors being the same."""
@@ -198,10 +198,10 @@ def number_cell(name: str, column: Column) -> BoundNumber:
 
 def integer_cell(name: str, column: Integer) -> BoundNumber:
     low, high = column.lower, column.upper
-    held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _fill(lambda on: on.integer(name, *held), column.missing, 1, held)
+    bounds = (-STORED if low is None else low, STORED if high is None else high)
+    build = _fill(lambda on: on.integer(name, *bounds), column.missing, 1, bounds)
     interval = Interval(_maybe(low), _maybe(high))
-    return BoundNumber(Fraction(1), interval, _steps(*held), column.missing in ("drop", "keep"), build)
+    return BoundNumber(Fraction(1), interval, _steps(*bounds), column.missing in ("drop", "keep"), build)
 
 
 def _real(name: str, column: Real) -> BoundNumber:
@@ -213,10 +213,10 @@ def _real(name: str, column: Real) -> BoundNumber:
         )
     low = None if column.lower is None else outward(column.lower, column.lower, unit)[0]
     high = None if column.upper is None else outward(column.upper, column.upper, unit)[1]
-    held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _fill(lambda on: on.lattice(name, unit, *held), column.missing, unit, held)
+    bounds = (-STORED if low is None else low, STORED if high is None else high)
+    build = _fill(lambda on: on.lattice(name, unit, *bounds), column.missing, unit, bounds)
     interval = Interval(_maybe(low), _maybe(high))
-    return BoundNumber(unit, interval, _steps(*held), column.missing in ("drop", "keep"), build)
+    return BoundNumber(unit, interval, _steps(*bounds), column.missing in ("drop", "keep"), build)
 
 
 def _date(name: str, column: Date) -> BoundNumber:
@@ -340,12 +340,14 @@ def binary(op: str, left: BoundNumber, right: BoundNumber, stored: Interval) -> 
         from sqlglot import exp
 
         kinds: dict[str, Any] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
-        a, b = left.build(on), right.build(on)
+        a = left.build(on)
+        b = right.build(on)
         if wide:
-            a, b = on.wide(a), on.wide(b)
-        made: exp.Expression = kinds[op](this=exp.Paren(this=a), expression=exp.Paren(this=b))
+            a = on.wide(a)
+            b = on.wide(b)
+        result: exp.Expression = kinds[op](this=exp.Paren(this=a), expression=exp.Paren(this=b))
         # not exp.paren, which would copy its operand at every level
-        return exp.Paren(this=made)
+        return exp.Paren(this=result)
 
     return build
 
@@ -361,13 +363,13 @@ def _cut(of: BoundNumber, steps: int) -> int:
     return max(low - 1, min(high + 1, steps))
 
 
-def _fill(build: Build, missing: object, unit: int | Fraction, held: tuple[int, int]) -> Build:
+def _fill(build: Build, missing: object, unit: int | Fraction, bounds: tuple[int, int]) -> Build:
     if not isinstance(missing, Fill):
         return build
     value = missing.value
     steps = (value - EPOCH).days if isinstance(value, datetime.date) else to_lattice(Fraction(value), unit)
     # a fill is clipped as a cell is
-    return _coalesce(build, max(held[0], min(held[1], steps)))
+    return _coalesce(build, max(bounds[0], min(bounds[1], steps)))
 
 
 def _coalesce(build: Build, steps: int) -> Build:

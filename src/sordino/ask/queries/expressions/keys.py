@@ -83,8 +83,8 @@ def _time_keys(node: Node, of: BoundNumber) -> tuple[tuple[Any, ...], Build]:
     Labels are dates, moments on the zone's clock, or texts of a format. Raises QuestionRefused where they are too many.
     """
     if isinstance(node, DateFormat):
-        found = format_time(node.format, of)
-        return (found.values, found.build) if len(set(found.values)) == len(found.values) else value_keys(found)
+        texts = format_time(node.format, of)
+        return (texts.values, texts.build) if len(set(texts.values)) == len(texts.values) else value_keys(texts)
     if isinstance(node, Bin):
         return _time_bins(node, of)
     if isinstance(node, DateTrunc):
@@ -264,13 +264,15 @@ def _has_time(node: Node, domain: Domain) -> bool:
 
 def _category(name: str, column: Category) -> Keys:
     code = encode_category(column)
-    kept = column.missing == "keep"
+    keeps_missing = column.missing == "keep"
 
     def encode(on: Primitives, cell: exp.Expression) -> exp.Expression:
-        found = code(on, cell)
-        return sql().Coalesce(this=found, expressions=[sql().Literal.number(len(column.values))]) if kept else found
+        encoded = code(on, cell)
+        if not keeps_missing:
+            return encoded
+        return sql().Coalesce(this=encoded, expressions=[sql().Literal.number(len(column.values))])
 
-    labels = (*column.values, None) if kept else column.values
+    labels = (*column.values, None) if keeps_missing else column.values
     return Keys(labels, lambda on: on.category_cell(name, whole=whole_values(column)), encode)
 
 
@@ -309,14 +311,14 @@ def _bins(node: Bin, domain: Domain) -> Keys:
 
 def _parts(node: DatePart, domain: Domain) -> Keys:
     """Return the parts of days, such as years, that the declared days allow."""
-    found = bind_number(node, domain)
-    low, high = (int(b or 0) for b in (found.interval.lower, found.interval.upper))
+    number = bind_number(node, domain)
+    low, high = (int(b or 0) for b in (number.interval.lower, number.interval.upper))
     if node.part == "epoch" and isinstance(node.of, DateTrunc) and (of := _time(node.of, domain)) is not None:
         return _epochs(node, of, domain)
     if high - low >= _MOST_KEYS:
         raise QuestionRefused(f"{describe(node)} has {high - low + 1} values, too many keys: group by a coarser part")
     labels = tuple(range(low, high + 1))
-    return _keep_missing(labels, lambda on: plus(found.build(on), -low), node, domain)
+    return _keep_missing(labels, lambda on: plus(number.build(on), -low), node, domain)
 
 
 def _epochs(node: DatePart, of: BoundNumber, domain: Domain) -> Keys:
@@ -333,8 +335,8 @@ def _truths(node: Node, domain: Domain) -> Keys:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        found = exp.paren(condition(on))
-        ifs = [exp.If(this=found, true=whole(1)), exp.If(this=exp.Not(this=found.copy()), true=whole(0))]
+        holds = exp.paren(condition(on))
+        ifs = [exp.If(this=holds, true=whole(1)), exp.If(this=exp.Not(this=holds.copy()), true=whole(0))]
         return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
     return _keep_missing((False, True), build, node, domain)
@@ -368,8 +370,8 @@ def _choice(node: When, domain: Domain) -> Keys:
     cases += [] if at is None else [(None, at)]
     if not all(isinstance(case, (Constant, When)) or is_declared(case, domain) for _, case in cases):
         return _numbers(node, domain)
-    found = [(condition, _case_keys(case, node, domain)) for condition, case in cases]
-    labels = tuple(dict.fromkeys(v for _, case in found for v in case.labels if v is not None))
+    case_keys = [(condition, _case_keys(case, node, domain)) for condition, case in cases]
+    labels = tuple(dict.fromkeys(v for _, case in case_keys for v in case.labels if v is not None))
     if len({type(v) for v in labels}) > 1:
         raise QuestionRefused(f"cannot group by {describe(node)}: its values must be all text or all whole numbers")
     places = {v: i for i, v in enumerate(labels)}
@@ -377,9 +379,13 @@ def _choice(node: When, domain: Domain) -> Keys:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        made = [(condition, _place(case, places, on)) for condition, case in found]
-        ifs = [exp.If(this=exp.paren(condition(on)), true=place) for condition, place in made if condition is not None]
-        last = next((place for condition, place in made if condition is None), exp.Null())
+        case_places = [(condition, _place(case, places, on)) for condition, case in case_keys]
+        ifs = [
+            exp.If(this=exp.paren(condition(on)), true=place)
+            for condition, place in case_places
+            if condition is not None
+        ]
+        last = next((place for condition, place in case_places if condition is None), exp.Null())
         return exp.Case(ifs=ifs, default=last)
 
     return _keep_missing(labels, lambda on: sql().paren(build(on)), node, domain)
@@ -399,8 +405,8 @@ def _place(case: Keys, places: dict[Any, int], on: Primitives) -> exp.Expression
     code = case.build(on)
     if isinstance(code, exp.Literal):
         return whole(places[case.labels[0]])
-    known = [(i, v) for i, v in enumerate(case.labels) if v is not None]
-    ifs = [exp.If(this=exp.EQ(this=code.copy(), expression=whole(i)), true=whole(places[v])) for i, v in known]
+    labeled = [(i, v) for i, v in enumerate(case.labels) if v is not None]
+    ifs = [exp.If(this=exp.EQ(this=code.copy(), expression=whole(i)), true=whole(places[v])) for i, v in labeled]
     return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
 
@@ -456,7 +462,7 @@ class KeyList:
         return [list(self.columns), len(rows), hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()]
 
 
-def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = None) -> KeyList:
+def key_list(listing: object, columns: Sequence[str], *, before: KeyList | None = None) -> KeyList:
     """Return the keys that a person lists for some group-by columns: tuples, bare values of one column, or a public table.
 
     A table (Arrow, pandas, polars) is read by its columns' names. Raises QuestionRefused for anything else.
@@ -468,16 +474,17 @@ def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = 
         raise QuestionRefused("keys= is given once: name all columns that it lists in one group_by")
     if not columns:
         raise QuestionRefused("a list of keys goes with GROUP BY: it says which rows the answer has")
-    columns, rows = _table_rows(given, columns)
+    columns, rows = _table_rows(listing, columns)
     if rows is None:
-        if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        if isinstance(listing, (str, bytes)) or not isinstance(listing, Iterable):
             raise QuestionRefused(
                 f"keys= takes a list with one tuple per row, such as keys=[{_example(columns)}], or a table with the columns "
                 f"{', '.join(columns)}, or a way to select private keys, 'weighted' or 'threshold'; a key that is named keys is "
                 ".alias('keys')"
             )
         rows = [
-            tuple(row) if isinstance(row, (tuple, list)) else (row,) for row in itertools.islice(given, MOST_LISTED + 1)
+            tuple(row) if isinstance(row, (tuple, list)) else (row,)
+            for row in itertools.islice(listing, MOST_LISTED + 1)
         ]
     if not rows or len(rows) > MOST_LISTED:
         raise QuestionRefused(f"a list of keys has 1 to {MOST_LISTED:,} rows, not {'more' if rows else 'none'}")
@@ -488,9 +495,9 @@ def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = 
     return KeyList(tuple(columns), tuple(tuple(map(_label_key_list, row)) for row in rows))
 
 
-def selection_name(given: object) -> str | None:
+def selection_name(listing: object) -> str | None:
     """Return the selection of private keys that `keys=` names, weighted or threshold; None for a list of keys."""
-    named = str(given) if isinstance(given, (str, PurePath)) else ""
+    named = str(listing) if isinstance(listing, (str, PurePath)) else ""
     return named if named in KEY_SELECTIONS else None
 
 
@@ -506,23 +513,23 @@ def _example(columns: Sequence[str]) -> str:
     return f"({values},)" if len(columns) == 1 else f"({values})"
 
 
-def _table_rows(given: object, columns: Sequence[str]) -> tuple[Sequence[str], list[tuple[Any, ...]] | None]:
+def _table_rows(listing: object, columns: Sequence[str]) -> tuple[Sequence[str], list[tuple[Any, ...]] | None]:
     """Return the group-by columns that a frame has, and its rows; all of them and None for what is no frame."""
-    if not (hasattr(given, "__arrow_c_stream__") or hasattr(given, "to_arrow_table")):
+    if not (hasattr(listing, "__arrow_c_stream__") or hasattr(listing, "to_arrow_table")):
         return columns, None
     import pyarrow as pa
 
-    table: Any = given.to_arrow_table() if hasattr(given, "to_arrow_table") else pa.table(given)
-    named = table.column_names
-    wrong = [c for c in named if c not in columns or named.count(c) != 1]
-    if wrong or not named:
+    table: Any = listing.to_arrow_table() if hasattr(listing, "to_arrow_table") else pa.table(listing)
+    names = table.column_names
+    wrong = [c for c in names if c not in columns or names.count(c) != 1]
+    if wrong or not names:
         raise QuestionRefused(
             f"the table of keys has a column {wrong[0] if wrong else ''!r}: it needs one of each name, and no others: "
             f"{', '.join(columns)}"
         )
     if len(table) > MOST_LISTED:
-        return named, [()] * (MOST_LISTED + 1)
-    return named, list(zip(*(table.column(c).to_pylist() for c in named), strict=True))
+        return names, [()] * (MOST_LISTED + 1)
+    return names, list(zip(*(table.column(c).to_pylist() for c in names), strict=True))
 
 
 def _label_key_list(value: Any) -> Label:
@@ -612,9 +619,9 @@ def list_shown(groups: Sequence[Keys], rows: Sequence[tuple[Label, ...]]) -> Key
     columns = []
     places = []
     for group, values in zip(groups, zip(*rows, strict=True), strict=True):
-        found = _match_texts(group.build, tuple(dict.fromkeys(values))) if group.private else group
-        columns.append(found)
-        places.append({label: i for i, label in enumerate(found.labels)})
+        listed = _match_texts(group.build, tuple(dict.fromkeys(values))) if group.private else group
+        columns.append(listed)
+        places.append({label: i for i, label in enumerate(listed.labels)})
     codes = {tuple(at[v] for at, v in zip(places, row, strict=True)): row for row in rows}
     return _join_columns(columns, codes, whole_list=groups[0].private)
 
@@ -679,13 +686,13 @@ class _ListedColumn:
 
     def code(self, value: Label) -> int:
         """Return the code of a listed value; raises UnknownName where it is not declared."""
-        found = self.places.get(value)
-        if found is None:
-            found = self.places.get(_as_text(value))
-        if found is None:
-            known = nearest(str(value), [str(v) for v in self.keys.labels[:1000]])
-            raise UnknownName(f"the listed keys have {value!r}, which is not a declared key of {self.alias!r}; {known}")
-        return found
+        code = self.places.get(value)
+        if code is None:
+            code = self.places.get(_as_text(value))
+        if code is None:
+            hint = nearest(str(value), [str(v) for v in self.keys.labels[:1000]])
+            raise UnknownName(f"the listed keys have {value!r}, which is not a declared key of {self.alias!r}; {hint}")
+        return code
 
 
 @dataclass(frozen=True, slots=True)
@@ -700,18 +707,18 @@ def _as_text(value: Label) -> _Text:
 
 
 def _column(alias: str, of: Node, domain: Domain, listed: KeyList) -> _ListedColumn:
-    own = listed.columns.index(alias) if alias in listed.columns else None
-    found = _open_keys(of, domain, [row[own] for row in listed.rows], alias) if own is not None else None
-    whole_list = found is not None
-    if found is None:
-        found = keys(of, domain)
-    if found.private:
+    index = listed.columns.index(alias) if alias in listed.columns else None
+    column_keys = _open_keys(of, domain, [row[index] for row in listed.rows], alias) if index is not None else None
+    whole_list = column_keys is not None
+    if column_keys is None:
+        column_keys = keys(of, domain)
+    if column_keys.private:
         raise QuestionRefused(f"the keys of {alias!r} are private: list them too")
     places: dict[Any, int] = {}
-    for i, label in enumerate(found.labels):
+    for i, label in enumerate(column_keys.labels):
         places.setdefault(_as_text(label), i)
-    places.update({label: i for i, label in enumerate(found.labels)})
-    return _ListedColumn(alias, found, places, whole_list)
+    places.update({label: i for i, label in enumerate(column_keys.labels)})
+    return _ListedColumn(alias, column_keys, places, whole_list)
 
 
 def _open_keys(of: Node, domain: Domain, values: Sequence[Label], alias: str) -> Keys | None:
@@ -736,9 +743,11 @@ def _open_keys(of: Node, domain: Domain, values: Sequence[Label], alias: str) ->
     if len(numbers) < len(distinct):
         raise QuestionRefused(f"{alias!r} holds whole numbers within -2^62 and 2^62: list such keys")
     labels = tuple(dict.fromkeys(numbers))
-    written = tuple(map(str, labels))
+    texts_of_numbers = tuple(map(str, labels))
     return Keys(
-        labels, lambda on: _text(on.category_cell(of.name, whole=True)), lambda on, cell: on.place_of(cell, written)
+        labels,
+        lambda on: _text(on.category_cell(of.name, whole=True)),
+        lambda on, cell: on.place_of(cell, texts_of_numbers),
     )
 
 
@@ -767,8 +776,8 @@ def _expand(listed: KeyList, aliases: Sequence[str], columns: Sequence[_ListedCo
 
 def _text(cell: exp.Expression) -> exp.Expression:
     kinds = sql()
-    made: exp.Expression = kinds.cast(kinds.paren(cell), "text")
-    return made
+    text: exp.Expression = kinds.cast(kinds.paren(cell), "text")
+    return text
 
 
 def _join_codes(columns: Sequence[Keys]) -> Build:
@@ -776,14 +785,14 @@ def _join_codes(columns: Sequence[Keys]) -> Build:
 
     def build(on: Primitives) -> exp.Expression:
         kinds = sql()
-        made = None
+        joined = None
         for column in columns:
             text = _text(column.row_code(on))
-            if made is not None:
-                comma = kinds.DPipe(this=made, expression=kinds.Literal.string(","), safe=False)
+            if joined is not None:
+                comma = kinds.DPipe(this=joined, expression=kinds.Literal.string(","), safe=False)
                 text = kinds.DPipe(this=comma, expression=text, safe=False)
-            made = text
-        whole: exp.Expression = kinds.paren(made)
+            joined = text
+        whole: exp.Expression = kinds.paren(joined)
         return whole
 
     return build

@@ -76,17 +76,17 @@ def may_be_missing(node: Node | None, domain: Domain, *, present: frozenset[Node
     if isinstance(node, Released):
         return _BY_QUESTION
     if isinstance(node, When):
-        chosen, rest = _known_present(node.of)
-        left = may_be_missing(node.left, domain, present=present | chosen)
+        present_then, rest = _known_present(node.of)
+        left = may_be_missing(node.left, domain, present=present | present_then)
         return left | may_be_missing(node.right, domain, present=present | rest)
-    found = _BY_QUESTION if _has_no_value(node, domain) else _NEVER
+    missing = _BY_QUESTION if _has_no_value(node, domain) else _NEVER
     joins = isinstance(node, TextFunction) and node.function == "join"
     for child in children(node):
         if joins and keeps_missing(child, domain):
             # What is missing is an empty text there.
             continue
-        found |= may_be_missing(child, domain, present=present)
-    return found
+        missing |= may_be_missing(child, domain, present=present)
+    return missing
 
 
 def _column(name: str, domain: Domain) -> Missing:

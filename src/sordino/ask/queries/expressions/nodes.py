@@ -438,15 +438,15 @@ def _words(node: Node, outer: int) -> str:
     if isinstance(node, (DatePart, DateTrunc, DateFormat, Shift)):
         return _time_words(node)
     if isinstance(node, TextFunction):
-        given = [
+        arguments = [
             _words(node.of, 0),
             *map(_quote, node.arguments),
             *([] if node.right is None else [_words(node.right, 0)]),
         ]
-        return f"{node.function}({', '.join(given)})"
+        return f"{node.function}({', '.join(arguments)})"
     if isinstance(node, Apply) and node.function != "divide":
-        given = [_words(part, 0) for part in (node.of, node.right) if part is not None]
-        return f"{node.function}({', '.join(given)})"
+        arguments = [_words(part, 0) for part in (node.of, node.right) if part is not None]
+        return f"{node.function}({', '.join(arguments)})"
     if isinstance(node, When):
         rest = "" if node.right is None else f" else {_words(node.right, 0)}"
         return f"(if {_words(node.of, 0)} then {_words(node.left, 0)}{rest})"
@@ -457,8 +457,8 @@ def _words(node: Node, outer: int) -> str:
     if isinstance(node, Exists):
         conditions = [_words(c, 0) for c in (node.matching, node.beside) if c is not None]
         which = f" where {' and '.join(conditions)}" if conditions else ""
-        made = "".join(f", {step.describe()}" for step in node.steps)
-        return f"exists({node.table}{made}{which})"
+        steps = "".join(f", {step.describe()}" for step in node.steps)
+        return f"exists({node.table}{steps}{which})"
     if isinstance(node, Windowed):
         of = "" if node.of is None else _words(node.of, 0)
         return f"{node.kind}({of}) over ({', '.join(_words(part, 0) for part in node.partition)})"

@@ -158,8 +158,10 @@ def _decimal_columns(node: Node) -> frozenset[str] | None:
         parts = [node.of]
     else:
         return None
-    found = [frozenset[str]() if part is None else _decimal_columns(part) for part in parts]
-    return None if None in found else frozenset().union(*(names for names in found if names is not None))
+    names_of_parts = [frozenset[str]() if part is None else _decimal_columns(part) for part in parts]
+    return (
+        None if None in names_of_parts else frozenset().union(*(names for names in names_of_parts if names is not None))
+    )
 
 
 def _rounded_steps(value: Fraction, how: str) -> int:
@@ -178,7 +180,8 @@ def _round_sql(of: BoundNumber, ratio: Fraction, how: str) -> Build:
     if how == "half_even":
         return lambda on: _half_even(on, of, top, bottom)
     if how == "round":
-        top, bottom = 2 * top, 2 * bottom
+        top *= 2
+        bottom *= 2
     low, high = (end * top for end in of.ends)
     # so that (n top + moves bottom) is above 0 for every n
     moves = max(0, -(low // bottom) + 1)
@@ -266,7 +269,8 @@ def _divide(of: BoundNumber, by: BoundNumber, node: Apply) -> BoundNumber:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        x, y = exp.Abs(this=on.wide(of.build(on))), exp.Abs(this=on.wide(by.build(on)))
+        x = exp.Abs(this=on.wide(of.build(on)))
+        y = exp.Abs(this=on.wide(by.build(on)))
         twice = exp.paren(exp.Mul(this=x, expression=_whole(on, 2 * ratio.numerator, True)))
         bottom = exp.paren(exp.Mul(this=y, expression=_whole(on, ratio.denominator, True)))
         doubled = exp.paren(exp.Mul(this=bottom.copy(), expression=_whole(on, 2, True)))
@@ -413,8 +417,8 @@ def _whole(on: Primitives, number: int, wide: bool) -> exp.Expression:
 def _compare(on: Primitives, of: BoundNumber, kind: str, number: int) -> exp.Expression:
     from sqlglot import exp
 
-    made: exp.Expression = getattr(exp, kind)(this=exp.paren(of.build(on)), expression=whole(number))
-    return exp.paren(made)
+    comparison: exp.Expression = getattr(exp, kind)(this=exp.paren(of.build(on)), expression=whole(number))
+    return exp.paren(comparison)
 
 
 def _case(cases: list[tuple[exp.Expression, exp.Expression]], rest: exp.Expression | None) -> exp.Expression:

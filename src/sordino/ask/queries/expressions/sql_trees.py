@@ -44,8 +44,8 @@ def comparison(left: Build, op: str, right: Build) -> Build:
             ">": exp.GT,
             ">=": exp.GTE,
         }
-        made: exp.Expression = kinds[op](this=exp.paren(left(on)), expression=exp.paren(right(on)))
-        return exp.paren(made)
+        tree: exp.Expression = kinds[op](this=exp.paren(left(on)), expression=exp.paren(right(on)))
+        return exp.paren(tree)
 
     return build
 
@@ -99,5 +99,5 @@ def divide(one: Build, number: int) -> Build:
 def _combine(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expression:
     from sqlglot import exp
 
-    made: exp.Expression = getattr(exp, kind)(this=one, expression=other)
-    return exp.paren(made)
+    tree: exp.Expression = getattr(exp, kind)(this=one, expression=other)
+    return exp.paren(tree)

@@ -111,8 +111,8 @@ def _weekday(days: Build, sunday: int) -> Build:
     """Return the day of the week from `sunday` (0 or 7) on: 0 to 6 from Sunday, or 1 to 7 from Monday."""
     # 0000-03-01 was a Wednesday
     shifted = add(_shift(days), constant(3 if sunday == 0 else 2))
-    found = subtract(shifted, multiply(divide(shifted, 7), 7))
-    return found if sunday == 0 else add(found, constant(1))
+    weekday = subtract(shifted, multiply(divide(shifted, 7), 7))
+    return weekday if sunday == 0 else add(weekday, constant(1))
 
 
 def _day_of_year(days: Build) -> Build:
@@ -395,9 +395,10 @@ def _offsets(of: BoundNumber) -> Offsets:
 
 def _local(of: BoundNumber) -> BoundNumber:
     """Return what the zone's clock shows, in the steps of the moment."""
-    found = _offsets(of)
-    starts = [math.ceil(start / of.unit) for start in found.starts]
-    away = [_whole(value / of.unit, of) for value in map(Fraction, found.values)]
+    zone = _offsets(of)
+    starts = [math.ceil(start / of.unit) for start in zone.starts]
+    # the clock's distance from UTC from each start on
+    away = [_whole(value / of.unit, of) for value in map(Fraction, zone.values)]
     if len(away) == 1:
         build: Build = lambda on: plus(of.build(on), away[0])  # noqa: E731
     else:
@@ -414,13 +415,14 @@ def _local(of: BoundNumber) -> BoundNumber:
 
 
 def _from_local(of: BoundNumber, local: Build, low: Fraction, high: Fraction) -> BoundNumber:
-    """Return the moment, in the steps of `of`, that the clock shows as `local`; it is clipped to what the ends become."""
-    found = offsets(of.zone, math.floor(low), math.ceil(high))
-    starts = [math.ceil(start / of.unit) for start in found.local_starts]
-    away = [_whole(value / of.unit, of) for value in map(Fraction, found.values)]
+    """Convert local wall-clock time to UTC steps of `of`, clipped to the converted bounds."""
+    zone = offsets(of.zone, math.floor(low), math.ceil(high))
+    starts = [math.ceil(start / of.unit) for start in zone.local_starts]
+    away = [_whole(value / of.unit, of) for value in map(Fraction, zone.values)]
     ends = (math.floor(low / of.unit), math.ceil(high / of.unit))
-    least, most = ends[0] - 3 * _whole(_DAY / of.unit, of), ends[1] + 3 * _whole(_DAY / of.unit, of)
-    named = within(local, least, most)
+    # three days of slack, more than any zone's clock is away from UTC
+    slack = 3 * _whole(_DAY / of.unit, of)
+    named = within(local, ends[0] - slack, ends[1] + slack)
     moment = subtract(named, lambda on: on.look_up(named(on), starts, away))
     interval = Interval(Fraction(ends[0]), Fraction(ends[1]))
     return replace(of, interval=interval, stored=interval, build=within(moment, *ends))
@@ -549,11 +551,11 @@ def _truncate_clock(width: int, of: BoundNumber) -> Truncation:
         value = replace(of, interval=interval, stored=interval, build=build)
         return Truncation(value, index, lambda i: local_time(Fraction(i * width - by), of.zone))
     index = _floor(_local(of), width, -origin)
-    found = _offsets(of)
-    low, high = (found.utc(Fraction(index.ends[side] * width + origin)) for side in (0, 1))
+    zone = _offsets(of)
+    low, high = (zone.utc(Fraction(index.ends[side] * width + origin)) for side in (0, 1))
     local = add(multiply(index.build, size), whole_constant(_whole(origin / of.unit, of)))
     value = _from_local(of, local, low, high)
-    return Truncation(value, index, lambda i: local_time(found.utc(Fraction(i * width + origin)), of.zone))
+    return Truncation(value, index, lambda i: local_time(zone.utc(Fraction(i * width + origin)), of.zone))
 
 
 # ---- shifts
@@ -656,19 +658,19 @@ def format_time(form: str, of: BoundNumber) -> DeclaredValues:
     parts = list(dict.fromkeys(_PARTS.get(c[-1]) for c in _CODE.findall(form) if c[-1] != "%"))
     if parts and None not in parts:
         return _of_parts(form, [part for part in parts if part is not None], of)
-    unit = next((unit for known, unit in _UNITS if codes and codes <= set(known) and codes & set("YGF")), None)
+    unit = next((unit for letters, unit in _UNITS if codes and codes <= set(letters) and codes & set("YGF")), None)
     if unit is None:
         raise QuestionRefused(
             f"the format {form[:40]!r} is not supported: use %Y, %m, %d, %H, %M, %S, %b, %B, %a, %A, %j, %G-%V"
         )
-    found = truncate_time("day" if unit == "week day" else unit, 1, of)
-    low, high = int(found.index.interval.lower or 0), int(found.index.interval.upper or 0)
+    truncation = truncate_time("day" if unit == "week day" else unit, 1, of)
+    low, high = int(truncation.index.interval.lower or 0), int(truncation.index.interval.upper or 0)
     if high - low >= _MOST:
         raise QuestionRefused(
             f"the format {form[:40]!r} has {high - low + 1} values here, above {_MOST}: truncate further"
         )
-    texts = tuple(_write(form, found.label(i)) for i in range(low, high + 1))
-    return DeclaredValues(texts, lambda on: plus(found.index.build(on), -low))
+    texts = tuple(_write(form, truncation.label(i)) for i in range(low, high + 1))
+    return DeclaredValues(texts, lambda on: plus(truncation.index.build(on), -low))
 
 
 def _of_parts(form: str, parts: Sequence[str], of: BoundNumber) -> DeclaredValues:
@@ -678,11 +680,11 @@ def _of_parts(form: str, parts: Sequence[str], of: BoundNumber) -> DeclaredValue
     if (size := math.prod(map(len, ranges))) >= _MOST:
         raise QuestionRefused(f"the format {form[:40]!r} has {size} values here, above {_MOST}: leave some parts out")
 
-    def write(chosen: tuple[int, ...]) -> str:
-        numbers_of = dict(zip(parts, chosen, strict=True))
+    def write(combination: tuple[int, ...]) -> str:
+        numbers_of = dict(zip(parts, combination, strict=True))
         return _CODE.sub(lambda code: _write_part(code.group(), numbers_of), form)
 
-    texts = tuple(write(chosen) for chosen in itertools.product(*ranges))
+    texts = tuple(write(combination) for combination in itertools.product(*ranges))
 
     def build(on: Primitives) -> exp.Expression:
         index = constant(0)
@@ -695,10 +697,10 @@ def _of_parts(form: str, parts: Sequence[str], of: BoundNumber) -> DeclaredValue
     return DeclaredValues(texts, build)
 
 
-def _write_part(code: str, chosen: Mapping[str, int]) -> str:
+def _write_part(code: str, numbers: Mapping[str, int]) -> str:
     """Return the text of one code, of a moment that has the part which it shows."""
     part = _PARTS.get(code[-1])
-    return _write(code, datetime.datetime(2000, 1, 1) if part is None else _SAMPLES[part](chosen[part]))
+    return _write(code, datetime.datetime(2000, 1, 1) if part is None else _SAMPLES[part](numbers[part]))
 
 
 def _write(form: str, moment: datetime.date) -> str:

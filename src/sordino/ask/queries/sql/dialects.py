@@ -6,6 +6,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sordino.ask.queries.sql.text import and_parts, from_of, with_of
 from sordino.core.errors import QuestionRefused
 
 if TYPE_CHECKING:
@@ -648,7 +649,7 @@ def _answer_below(select: Any) -> Any:
 
 
 def _source(select: Any) -> Any:
-    clause = select.args.get("from_") or select.args.get("from")
+    clause = from_of(select)
     return None if clause is None else clause.this
 
 
@@ -660,7 +661,7 @@ def _named_normalize(select: Any, source: Any) -> Any:
     """Return the query that WITH gives the name of the table that FROM names."""
     from sqlglot import exp
 
-    clause = select.args.get("with_") or select.args.get("with")
+    clause = with_of(select)
     if clause is None or not isinstance(source, exp.Table) or clause.args.get("recursive"):
         return None
     found = [c.this for c in clause.expressions if c.alias.lower() == source.name.lower() and not c.alias_column_names]
@@ -701,7 +702,7 @@ def _merge(outer: Any, inner: Any) -> Any:
     for clause in ("order", "limit", "offset"):
         if outer.args.get(clause) is not None:
             made.set(clause, replace(outer.args[clause]) if clause == "order" else outer.args[clause].copy())
-    before = outer.args.get("with_") or outer.args.get("with")
+    before = with_of(outer)
     if before is not None and made.args.get("with_") is None:
         kept = before.copy()
         kept.set("expressions", [c for c in kept.expressions if not _is_read(c, _source(outer))])
@@ -1041,7 +1042,7 @@ def _read_links(query: Any, source: Any) -> _Links | None:
 
     read = _Links([], [], [])
     where = query.args["where"].this
-    for part in (p.unnest() for p in (where.flatten() if isinstance(where, kinds.And) else [where])):
+    for part in (p.unnest() for p in and_parts(where)):
         is_comparison = isinstance(part, (kinds.EQ, kinds.NEQ, *mirrored))
         sides = [part.this, part.expression] if is_comparison else []
         whose = [belongs(side) for side in sides]
@@ -1108,9 +1109,9 @@ def _rename_columns(select: Any) -> None:
     """WITH name(a, b) AS (SELECT x, y ...) is WITH name AS (SELECT x AS a, y AS b ...); a sub-query's names likewise."""
     from sqlglot import exp as kinds
 
-    clause = select.args.get("with_") or select.args.get("with")
+    clause = with_of(select)
     sources = list(clause.expressions) if clause is not None else []
-    start = select.args.get("from_") or select.args.get("from")
+    start = from_of(select)
     sources += [s for s in [start.this if start is not None else None] if isinstance(s, kinds.Subquery)]
     for source in sources:
         names = source.alias_column_names
@@ -1130,7 +1131,7 @@ def _unwrap_table(select: Any) -> None:
     """FROM (adult) is FROM adult, and JOIN ... ON (a = b) is ON a = b."""
     from sqlglot import exp as kinds
 
-    clause = select.args.get("from_") or select.args.get("from")
+    clause = from_of(select)
     for holder in [clause, *(select.args.get("joins") or [])]:
         source = None if holder is None else holder.this
         while isinstance(source, kinds.Subquery) and isinstance(source.this, (kinds.Table, kinds.Subquery)):
@@ -1164,7 +1165,7 @@ def _join_commas(select: Any) -> None:
         plain = plain and not isinstance(join.this, kinds.Unnest)
         if where is None or not plain or str(join.args.get("kind") or "").upper() not in ("", "CROSS"):
             continue
-        parts = list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
+        parts = and_parts(where.this)
         alias = join.this.alias_or_name.lower()
         later = {other.this.alias_or_name.lower() for other in joins[place + 1 :]}
         found = [p for p in parts if _compares_tables(p, alias, later)]
@@ -1199,7 +1200,7 @@ def _put_private_first(select: Any, public: Container[str]) -> None:
     from sqlglot import exp as kinds
 
     joins = select.args.get("joins") or []
-    clause = select.args.get("from_") or select.args.get("from")
+    clause = from_of(select)
     if clause is None or not isinstance(clause.this, kinds.Table):
         return
     first = joins[0] if len(joins) == 1 and isinstance(joins[0].this, kinds.Table) else None
@@ -1235,7 +1236,7 @@ def _filter_before(select: Any, join: Any, name: str) -> None:
     from sqlglot import exp as kinds
 
     on = join.args.get("on")
-    parts = [] if on is None else list(on.flatten()) if isinstance(on, kinds.And) else [on]
+    parts = and_parts(on)
 
     def is_alone(part: Any) -> bool:
         columns = list(part.find_all(kinds.Column))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.sql.text import from_of, trees
 from sordino.core.errors import QuestionRefused
 
 # the most rows of a series
@@ -58,7 +58,7 @@ def read_literals(query: Any, known: Mapping[str, LiteralTable], names: Sequence
         v for n, v in query.args.items() if n not in ("expressions", "from_", "from", "kind")
     ):
         return None
-    start = query.args.get("from_") or query.args.get("from")
+    start = from_of(query)
     if start is None:
         row = tuple(item.unalias() for item in query.expressions)
         own = list(names) or [item.output_name for item in query.expressions]
@@ -279,7 +279,7 @@ def write_series(query: Any) -> None:
     """
     exp = trees()
     for select in list(query.find_all(exp.Select)):
-        alone = not (select.args.get("from_") or select.args.get("from")) and len(select.expressions) == 1
+        alone = not from_of(select) and len(select.expressions) == 1
         inner = select.expressions[0].find(exp.Explode) if alone else None
         if inner is not None and (values := _values_of(inner.this)) is not None:
             name = select.expressions[0].alias or "unnest"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sordino.ask.queries.sql.statement import BLOCK
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.sql.text import from_of, trees, with_of
 from sordino.core.estimates.replicates import ReleasedStatement, explain_no_replicate
 
 REPLICATE = "sordino_replicate"
@@ -189,7 +189,7 @@ class _Reader:
         """Return how noise reaches a query's columns and rows."""
         exp = trees()
         tables = dict(tables)
-        clause = query.args.get("with_") or query.args.get("with")
+        clause = with_of(query)
         for cte in [] if clause is None else clause.expressions:
             tables[cte.alias.lower()] = _renamed(self.read(cte.this, tables, outer), cte)
         if isinstance(query, exp.Subquery) and not query.args.get("pivots"):
@@ -222,7 +222,7 @@ class _Reader:
         scope: Scope = ()
         chosen = hidden = ""
         most = 1
-        start = select.args.get("from_") or select.args.get("from")
+        start = from_of(select)
         joins = select.args.get("joins") or []
         for source in [] if start is None else [start.this, *(join.this for join in joins)]:
             answer = self._read_source(source, tables, outer)

@@ -322,7 +322,7 @@ class _Reader:
         keys, condition = self._rows()
         after = self._after()
         scope = self._scope
-        for table in scope.kept:
+        for table in scope.kept_tables:
             self._check_kept(table)
         if not self._asked and not self._unseen and not self._groups:
             raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")

@@ -17,7 +17,7 @@ from sordino.ask.queries.expressions.bound_number import Interval
 from sordino.ask.queries.expressions.compile import number
 from sordino.ask.queries.row_steps import step_domain
 from sordino.ask.queries.sql.statement import BLOCK
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.sql.text import from_of, trees, with_of
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 
@@ -69,12 +69,12 @@ def _query_ranges(query: Any, tables: Mapping[str, dict[str, Interval]]) -> dict
     """Return where the columns of a SELECT lie, those of `tables` being known."""
     exp = trees()
     known = dict(tables)
-    clause = query.args.get("with_") or query.args.get("with")
+    clause = with_of(query)
     for cte in [] if clause is None else clause.expressions:
         known[cte.alias.lower()] = _query_ranges(cte.this, known)
     if not isinstance(query, exp.Select):
         return {}
-    start = query.args.get("from_") or query.args.get("from")
+    start = from_of(query)
     columns: dict[str, Interval] = {}
     for source in [] if start is None else [start.this, *(join.this for join in query.args.get("joins") or [])]:
         if isinstance(source, exp.Subquery):

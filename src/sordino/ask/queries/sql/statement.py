@@ -24,7 +24,16 @@ from sordino.ask.queries.sql.literal_tables import LiteralTable, join_literals, 
 from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.row_unions import RowUnion, add_up_parts, put_source, unite_rows
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
-from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
+from sordino.ask.queries.sql.text import (
+    Place,
+    and_parts,
+    dialect_of,
+    from_of,
+    is_same_table,
+    known_dialect,
+    trees,
+    with_of,
+)
 from sordino.core.errors import QuestionRefused
 from sordino.core.lazy import load_feature
 
@@ -232,9 +241,9 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
     splitter = _Splitter({}, _NoBlocks(), text)
     splitter.blocks = [ANSWER]
     splitter.truths |= {name.lower() for name in truths}
-    clause = query.args.get("with_") or query.args.get("with")
-    written = [] if clause is None else list(clause.expressions)
-    if any(cte.alias.lower() == ANSWER for cte in written):
+    clause = with_of(query)
+    ctes = [] if clause is None else list(clause.expressions)
+    if any(cte.alias.lower() == ANSWER for cte in ctes):
         raise QuestionRefused(f"WITH may not define {ANSWER!r}: it is the released table")
     try:
         whole = _write(query)
@@ -247,11 +256,11 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
             this=exp.Select(expressions=named).from_(f"{BLOCK}0"),
             alias=exp.TableAlias(this=exp.to_identifier(ANSWER)),
         )
-        splitter.define([answer, *written])
+        splitter.define([answer, *ctes])
         # Checked before it is one: recursion would be lost with the clause.
         splitter.check_outside(query)
         part = "with_" if "with_" in exp.Select.arg_types else "with"
-        query.set(part, exp.With(expressions=[answer, *written]))
+        query.set(part, exp.With(expressions=[answer, *ctes]))
         splitter.check_outside(query)
         splitter.check_conditions(query)
         traces = _trace(query)
@@ -276,7 +285,7 @@ def _expand_stars(query: Any, columns: Sequence[str]) -> None:
     """Put the columns of the released table in the place of a star that stands for them alone."""
     exp = trees()
     for select in query.find_all(exp.Select):
-        start = select.args.get("from_") or select.args.get("from")
+        start = from_of(select)
         source = None if start is None else start.this
         if not isinstance(source, exp.Table) or source.name.lower() != ANSWER or select.args.get("joins"):
             continue
@@ -329,7 +338,7 @@ def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | 
     for inner in query.find_all(exp.Select):
         if inner is query:
             continue
-        if inner.args.get("from_") is None and inner.args.get("from") is None:
+        if from_of(inner) is None:
             return True
         holder = inner.parent.parent if isinstance(inner.parent, exp.Subquery) else inner.parent
         group = inner.args.get("group")
@@ -374,9 +383,9 @@ def read_outside(text: str, tables: Iterable[str]) -> Any:
         parsed = []
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
         raise QuestionRefused("what surrounds the private questions is no SELECT")
-    known = {name.lower() for name in tables} | {cte.alias.lower() for cte in parsed[0].find_all(exp.CTE)}
+    names = {name.lower() for name in tables} | {cte.alias.lower() for cte in parsed[0].find_all(exp.CTE)}
     for node in parsed[0].walk():
-        if isinstance(node, exp.Table) and (node.name.lower() not in known or len(node.parts) != 1):
+        if isinstance(node, exp.Table) and (node.name.lower() not in names or len(node.parts) != 1):
             raise QuestionRefused("what surrounds the private questions reads another table")
     _check_functions(parsed[0])
     return parsed[0]
@@ -420,13 +429,13 @@ class _Splitter:
             hints = [comment[1:] for comment in select.comments or () if comment.startswith("+")]
             select.comments = [comment for comment in select.comments or () if not comment.startswith("+")]
             for hint in hints:
-                found = _WEIGHT.fullmatch(hint)
-                if found is None or not Fraction(found[1]):
+                weight = _WEIGHT.fullmatch(hint)
+                if weight is None or not Fraction(weight[1]):
                     raise QuestionRefused(
                         f"the hint {' '.join(hint.split())[:40]!r} is not supported in a statement: WEIGHT(3) is, above 0, "
                         "of the loss of a SELECT's private questions; MAX_ROWS and its kin go with one question"
                     )
-                select.meta["weight"] = Fraction(found[1])
+                select.meta["weight"] = Fraction(weight[1])
                 self.is_weighted = True
 
     def split(self, query: Any) -> Any:
@@ -451,17 +460,17 @@ class _Splitter:
     def check_outside(self, outside: Any) -> None:
         """Raise QuestionRefused where the outside reads anything but answers, or calls what it may not."""
         exp = trees()
-        known = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released.keys()
+        answers = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released.keys()
         for node in outside.walk():
             if isinstance(node, exp.Table):
-                self._check_table(node, known)
+                self._check_table(node, answers)
         _check_functions(outside)
 
-    def _check_table(self, table: Any, known: set[str]) -> None:
+    def _check_table(self, table: Any, answers: set[str]) -> None:
         """Raise QuestionRefused for a table that is neither an answer nor public; note a public one."""
         name = table.name.lower()
         schema = table.db.lower()
-        if name in known and not schema:
+        if name in answers and not schema:
             return
         if isinstance(table.this, trees().Func):
             word = str(table.this.this) if isinstance(table.this, trees().Anonymous) else table.this.sql_name()
@@ -506,7 +515,7 @@ class _Splitter:
         )
 
     def _split_with(self, query: Any) -> None:
-        clause = query.args.get("with_") or query.args.get("with")
+        clause = with_of(query)
         if clause is None:
             return
         for cte in list(clause.expressions):
@@ -568,18 +577,18 @@ class _Splitter:
     def _united_source(self, select: Any) -> tuple[Any, RowUnion | None]:
         """Return the source of a SELECT that is rows of several, and their SELECTs; None and None where there is none."""
         exp = trees()
-        found: list[tuple[Any, RowUnion]] = []
+        unions: list[tuple[Any, RowUnion]] = []
         for source in self._sources(select):
             united = self._unions.get(source.name.lower()) if isinstance(source, exp.Table) else None
             if isinstance(source, exp.Subquery):
                 united = self._united_rows(source.this)
             if united is not None:
-                found.append((source, united))
-        if len(found) > 1:
+                unions.append((source, united))
+        if len(unions) > 1:
             raise QuestionRefused(
                 "rows of one UNION ALL are not joined with those of another: ask about each by itself"
             )
-        return found[0] if found else (None, None)
+        return unions[0] if unions else (None, None)
 
     def _is_row_source(self, query: Any) -> bool:
         return isinstance(query, trees().Select) and self._reads_rows(query) and not self._aggregates_of(query)
@@ -661,10 +670,10 @@ class _Splitter:
         is_one = len(query.expressions) == 1
         key = key.expressions[0] if is_one and isinstance(key, exp.Tuple) else key
         name = query.expressions[0].output_name.lower() if is_one else ""
-        made = select.copy()
-        if not self._aggregates_of(made):
+        rewritten = select.copy()
+        if not self._aggregates_of(rewritten):
             return
-        for node in self._aggregates_of(made):
+        for node in self._aggregates_of(rewritten):
             inner = node.this if isinstance(node, exp.IgnoreNulls) else node
             of = inner.this.this if isinstance(inner.this, exp.Order) else inner.this
             of = of.expressions[0] if isinstance(of, exp.Distinct) and len(of.expressions) == 1 else of
@@ -673,7 +682,7 @@ class _Splitter:
                 return
             if not isinstance(inner, (exp.Count, exp.Sum, exp.Avg, exp.GroupConcat, exp.AnyValue)):
                 return
-            for same in [item for item in made.walk() if item == node]:
+            for same in [item for item in rewritten.walk() if item == node]:
                 for column in [c for c in same.find_all(exp.Column) if c.name.lower() == name]:
                     column.replace(key.copy())
                 if not isinstance(inner, exp.AnyValue):
@@ -681,7 +690,7 @@ class _Splitter:
                     value = value.this if isinstance(value.this, exp.Order) else value
                     counts_rows = isinstance(of, exp.Star)
                     value.set("this", distinct.copy() if counts_rows else exp.Distinct(expressions=[key.copy()]))
-        select.set("expressions", made.expressions)
+        select.set("expressions", rewritten.expressions)
         for part in ("from_", "from", "where", "joins", "laterals"):
             select.set(part, probe.args.get(part))
 
@@ -722,11 +731,11 @@ class _Splitter:
         exp = trees()
         for node in list(root.walk(prune=lambda n: isinstance(n, exp.Query))):
             if isinstance(node, exp.Subquery) and self._reads_private(node.this):
-                asked = self._ask_by_key(node.this) if by_key else None
-                if asked is None:
+                answer = self._ask_by_key(node.this) if by_key else None
+                if answer is None:
                     node.set("this", self.split(node.this))
                 else:
-                    node.replace(asked)
+                    node.replace(answer)
             elif isinstance(node, (exp.Select, exp.SetOperation)) and self._reads_private(node):
                 # As EXISTS and ALL have it.
                 node.replace(self.split(node.copy()))
@@ -734,7 +743,7 @@ class _Splitter:
     # ---- which table is read
 
     def _sources(self, select: Any) -> Iterator[Any]:
-        start = select.args.get("from_") or select.args.get("from")
+        start = from_of(select)
         if start is not None:
             yield start.this
         for join in select.args.get("joins") or []:
@@ -762,17 +771,17 @@ class _Splitter:
     def _columns_of(self, select: Any) -> frozenset[str]:
         """Return the declared columns of the private tables whose rows a SELECT reads, in lower case."""
         exp = trees()
-        found: set[str] = set()
+        columns_read: set[str] = set()
         for source in self._sources(select):
             if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
-                found |= self._columns_of(source.this)
+                columns_read |= self._columns_of(source.this)
             elif isinstance(source, exp.Table):
                 name = ".".join(part.name for part in source.parts)
                 if name.lower() in self._rows:
-                    found |= self._columns_of(self._rows[name.lower()].this)
+                    columns_read |= self._columns_of(self._rows[name.lower()].this)
                 for table, columns in self._tables.items():
-                    found |= columns if is_same_table(name, table) else set()
-        return frozenset(found)
+                    columns_read |= columns if is_same_table(name, table) else set()
+        return frozenset(columns_read)
 
     def _is_question(self, select: Any) -> bool:
         try:
@@ -859,7 +868,7 @@ class _Splitter:
         if of_groups:
             source.set("alias", exp.TableAlias(this=exp.to_identifier(_GROUPS)))
         outer = outer.from_(source)
-        shown = {item.alias.lower() for item in outer.expressions if isinstance(item, exp.Alias)}
+        aliases = {item.alias.lower() for item in outer.expressions if isinstance(item, exp.Alias)}
         for place, item in enumerate(outer.expressions):
             if not isinstance(item, exp.Alias):
                 outer.expressions[place].replace(
@@ -873,8 +882,8 @@ class _Splitter:
                 self._swap(part, names, {**values, **groupings})
         self._look_up_outside(outer)
         for column in outer.find_all(exp.Column):
-            known = column.name.startswith((KEY, VALUE, GROUPING)) or column.name.lower() in shown
-            if not known and column.find_ancestor(exp.Subquery) is None:
+            is_released = column.name.startswith((KEY, VALUE, GROUPING)) or column.name.lower() in aliases
+            if not is_released and column.find_ancestor(exp.Subquery) is None:
                 raise QuestionRefused(
                     f"{column.name} is a value of a single row beside an aggregate: GROUP BY it, or aggregate it"
                 )
@@ -890,7 +899,7 @@ class _Splitter:
         which there is but one where `alone`.
         """
         exp = trees()
-        found: dict[Any, Any] = {}
+        values: dict[Any, Any] = {}
         names = {key: every[key] for key in keys}
         for node in aggregates:
             mode = _mode(node)
@@ -900,12 +909,12 @@ class _Splitter:
             if not names and mode is not None and mode[1] is None:
                 with contextlib.suppress(QuestionRefused):
                     table = self._add(select, (), {}, {exp.Mode(this=of.copy()): f"{VALUE}0"})
-                    found[node] = _one_value(exp.to_table(table), f"{VALUE}0")
+                    values[node] = _one_value(exp.to_table(table), f"{VALUE}0")
                     continue
             pairs = dict(names) if of in names else {**names, of: f"{KEY}{len(every)}"}
             value = exp.column(pairs[of], table=_VALUES)
             counted: dict[Any, str] = {}
-            made = node.copy()
+            item = node.copy()
             same = [
                 exp.NullSafeEQ(this=exp.column(name, table=_VALUES), expression=exp.column(name, table=_GROUPS))
                 for name in names.values()
@@ -913,17 +922,17 @@ class _Splitter:
             if mode is not None:
                 rows = exp.Count(this=exp.Star())
                 counted = {rows if mode[1] is None else exp.Filter(this=rows, expression=mode[1].copy()): f"{VALUE}0"}
-                made = exp.ArgMax(this=value, expression=exp.column(f"{VALUE}0", table=_VALUES))
+                item = exp.ArgMax(this=value, expression=exp.column(f"{VALUE}0", table=_VALUES))
                 same.append(exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null())))
             else:
-                for column in [item for item in made.walk() if item == of]:
+                for column in [part for part in item.walk() if part == of]:
                     column.replace(value.copy())
             table = self._add(select, tuple(pairs), pairs, counted)
             source = exp.to_table(table)
             source.set("alias", exp.TableAlias(this=exp.to_identifier(_VALUES)))
-            query = exp.Select(expressions=[made]).from_(source)
-            found[node] = exp.Subquery(this=query.where(*same, copy=False) if same else query)
-        return found
+            query = exp.Select(expressions=[item]).from_(source)
+            values[node] = exp.Subquery(this=query.where(*same, copy=False) if same else query)
+        return values
 
     def _listed_of(self, node: Any) -> Any:
         """Return the declared column whose different values STRING_AGG lists; None for anything else."""
@@ -975,7 +984,7 @@ class _Splitter:
         """Return whether a join puts values of a row's own person beside it, which stay within the block."""
         exp = trees()
         probe = exp.Select(expressions=[exp.Count(this=exp.Star())])
-        probe.set("from_", (select.args.get("from_") or select.args.get("from")).copy())
+        probe.set("from_", from_of(select).copy())
         probe.set("joins", [join.copy()])
         return self._is_question(probe)
 
@@ -1014,9 +1023,9 @@ class _Splitter:
         grouped = self._group_by_link(query)
         if grouped is None:
             return None
-        made, outer, counts = grouped
-        found = exp.Anonymous(this=self._release(made, "lookup"), expressions=[outer.copy()])
-        return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if counts else found
+        by_key, outer, counts = grouped
+        value = exp.Anonymous(this=self._release(by_key, "lookup"), expressions=[outer.copy()])
+        return exp.Coalesce(this=value, expressions=[exp.Literal.number(0)]) if counts else value
 
     def _ask_by_key(self, query: Any) -> Any:
         """Return the answer of a row's key, outside of a private question: each key is asked once; None for any other query."""
@@ -1024,9 +1033,9 @@ class _Splitter:
         grouped = self._group_by_link(query)
         if grouped is None:
             return None
-        made, outer, counts = grouped
+        by_key, outer, counts = grouped
         name = "sordino_by_key"
-        answers = exp.Subquery(this=self.split(made), alias=exp.TableAlias(this=exp.to_identifier(name)))
+        answers = exp.Subquery(this=self.split(by_key), alias=exp.TableAlias(this=exp.to_identifier(name)))
         same = exp.EQ(this=exp.column("k", table=name), expression=outer.copy())
         value = exp.Subquery(this=exp.Select(expressions=[exp.column("v", table=name)]).from_(answers).where(same))
         return exp.Coalesce(this=value, expressions=[exp.Literal.number(0)]) if counts else value
@@ -1043,7 +1052,7 @@ class _Splitter:
         if where is None or len(query.expressions) != 1 or query.args.get("group") is not None:
             return None
         inner = {source.alias_or_name.lower() for source in self._sources(query)}
-        parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+        parts = and_parts(where.this)
         for part in parts:
             sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
             if not all(isinstance(side, exp.Column) for side in sides):
@@ -1051,19 +1060,19 @@ class _Splitter:
             outer = [side for side in sides if side.table and side.table.lower() not in inner]
             if len(outer) != 1:
                 continue
-            own = next(side for side in sides if side is not outer[0])
-            made = query.copy()
+            key = next(side for side in sides if side is not outer[0])
+            by_key = query.copy()
             rest = [other.copy() for other in parts if other is not part]
-            made.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
-            made.set("group", exp.Group(expressions=[own.copy()]))
-            value = made.expressions[0].unalias()
+            by_key.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+            by_key.set("group", exp.Group(expressions=[key.copy()]))
+            value = by_key.expressions[0].unalias()
             counts = isinstance(value, exp.Count)
             if not counts and value.find(exp.Count) is not None:
                 raise QuestionRefused(
                     "a correlated COUNT stands alone: of a key without rows it is 0, and all else is missing"
                 )
-            made.set("expressions", [exp.alias_(own.copy(), "k"), exp.alias_(value, "v")])
-            return made, outer[0], counts
+            by_key.set("expressions", [exp.alias_(key.copy(), "k"), exp.alias_(value, "v")])
+            return by_key, outer[0], counts
         return None
 
     def _is_one_row(self, source: Any) -> bool:
@@ -1089,9 +1098,9 @@ class _Splitter:
         group = select.args.get("group")
         for root in (select.args.get("where"), *self._aggregates_of(select), *select.expressions):
             for node in [] if root is None else list(root.find_all(exp.Exists)):
-                made = self._as_membership(node.this)
-                if made is not None:
-                    node.replace(made)
+                membership = self._as_membership(node.this)
+                if membership is not None:
+                    node.replace(membership)
         for root in (select.args.get("where"), *self._aggregates_of(select), *select.expressions):
             for node in [] if root is None else list(root.find_all(exp.Any, exp.All)):
                 self._compare_list(node)
@@ -1137,7 +1146,7 @@ class _Splitter:
         if not isinstance(query, exp.Select) or not self._is_computed(query):
             return None
         where = query.args.get("where")
-        parts = [] if where is None else list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+        parts = [] if where is None else and_parts(where.this)
         names = {source.alias_or_name.lower() for source in self._sources(query)}
         links = [part for part in parts if isinstance(part, exp.EQ) and self._links(part, names)]
         outer = [c for part in parts for c in part.find_all(exp.Column) if c.table and c.table.lower() not in names]
@@ -1200,7 +1209,7 @@ class _Splitter:
         probe = exp.Select(expressions=[exp.Count(this=exp.Star())])
         block = node.find_ancestor(exp.Select)
         if block is not None:
-            probe.set("from_", (block.args.get("from_") or block.args.get("from")).copy())
+            probe.set("from_", from_of(block).copy())
             probe.set("where", exp.Where(this=node.copy()))
             if self._is_question(probe):
                 return
@@ -1221,13 +1230,13 @@ class _Splitter:
         self.check_outside(outside)
         self.check_conditions(outside)
         text = write_outside(outside)
-        made = ReleasedQuery(f"{TOKEN}{len(self.constants)}", text, kind, words, len(self.blocks))
-        same = next((c for c in self.constants if (c.outside, c.kind) == (made.outside, kind)), None)
+        constant = ReleasedQuery(f"{TOKEN}{len(self.constants)}", text, kind, words, len(self.blocks))
+        same = next((c for c in self.constants if (c.outside, c.kind) == (constant.outside, kind)), None)
         if same is not None:
             return same.name
-        self._reader.declare(made, self.blocks)
-        self.constants.append(made)
-        return made.name
+        self._reader.declare(constant, self.blocks)
+        self.constants.append(constant)
+        return constant.name
 
     def _split_scalars_of(self, select: Any) -> None:
         for item in [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]:
@@ -1352,7 +1361,7 @@ class _Splitter:
         import sqlglot
 
         exp = trees()
-        known = self._lookups()
+        lookups = self._lookups()
         for node in [n for n in outer.walk() if self._is_lookup(n)]:
             key = node.expressions[0]
             if not (isinstance(key, exp.Column) and key.name.startswith(KEY)):
@@ -1360,7 +1369,7 @@ class _Splitter:
             columns = exp.TableAlias(
                 this=exp.to_identifier("sordino_lookup"), columns=[exp.to_identifier("k"), exp.to_identifier("v")]
             )
-            pairs = exp.Subquery(this=sqlglot.parse_one(known[str(node.this)].outside, read="duckdb"), alias=columns)
+            pairs = exp.Subquery(this=sqlglot.parse_one(lookups[str(node.this)].outside, read="duckdb"), alias=columns)
             same = exp.NullSafeEQ(this=exp.column("k", table="sordino_lookup"), expression=key.copy())
             value = exp.Select(expressions=[exp.column("v", table="sordino_lookup")]).from_(pairs).where(same)
             node.replace(exp.Subquery(this=value))
@@ -1368,16 +1377,16 @@ class _Splitter:
     def _is_of_keys(self, of: Any, keys: list[Any]) -> bool:
         """Return whether an expression is a key, or computed from keys alone."""
         exp = trees()
-        found = False
+        has_key = False
         for node in of.walk(prune=lambda n: n in keys):
-            found = found or node in keys
+            has_key = has_key or node in keys
             if isinstance(node, (exp.AggFunc, exp.Query)) or (isinstance(node, exp.Column) and node not in keys):
                 return False
-        return found
+        return has_key
 
     def _follows(self, of: Any, keys: list[Any], select: Any) -> bool:
         """Return whether a column is one of a public table of which keys of the block determine it."""
-        own = self._columns_of(select)
+        own_columns = self._columns_of(select)
         for table in self._sources(select):
             if isinstance(table, trees().Subquery) and self._follows_inside(of, keys, select, table):
                 return True
@@ -1387,12 +1396,14 @@ class _Splitter:
             def is_of(column: Any, table: Any = table) -> bool:
                 if column.table:
                     return bool(column.table.lower() == table.alias_or_name.lower())
-                return column.name.lower() in self.public_columns[table.name.lower()] - own
+                return column.name.lower() in self.public_columns[table.name.lower()] - own_columns
 
             if is_of(of):
-                given = {key.name.lower() for key in keys if isinstance(key, trees().Column) and is_of(key)}
-                given |= self._equal_to_keys(select, table, keys, is_of)
-                return bool(given) and self.determines(self.public[table.name.lower()], given, of.name.lower())
+                determining = {key.name.lower() for key in keys if isinstance(key, trees().Column) and is_of(key)}
+                determining |= self._equal_to_keys(select, table, keys, is_of)
+                return bool(determining) and self.determines(
+                    self.public[table.name.lower()], determining, of.name.lower()
+                )
         return False
 
     def _follows_inside(self, of: Any, keys: list[Any], select: Any, source: Any) -> bool:
@@ -1408,11 +1419,11 @@ class _Splitter:
             named = isinstance(column, exp.Column) and (
                 column.table.lower() == source.alias.lower() if column.table else alone
             )
-            found = columns.get(column.name.lower()) if named else None
-            return found if isinstance(found, exp.Column) else None
+            column_inside = columns.get(column.name.lower()) if named else None
+            return column_inside if isinstance(column_inside, exp.Column) else None
 
         inner = meant(of)
-        inside = [found for key in keys if (found := meant(key)) is not None]
+        inside = [column for key in keys if (column := meant(key)) is not None]
         return inner is not None and bool(inside) and self._follows(inner, inside, query)
 
     def _equal_to_keys(self, select: Any, table: Any, keys: list[Any], is_of: Callable[[Any], bool]) -> set[str]:
@@ -1422,14 +1433,14 @@ class _Splitter:
         if join is None:
             return set()
         named = {key.name.lower() for key in keys if isinstance(key, exp.Column)}
-        found = {part.name.lower() for part in join.args.get("using") or []} & named
+        equal = {part.name.lower() for part in join.args.get("using") or []} & named
         on = join.args.get("on")
-        for part in [] if on is None else on.flatten() if isinstance(on, exp.And) else [on]:
+        for part in and_parts(on):
             sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
             for one, other in zip(sides, reversed(sides), strict=True):
                 if isinstance(one, exp.Column) and is_of(one) and other in keys:
-                    found.add(one.name.lower())
-        return found
+                    equal.add(one.name.lower())
+        return equal
 
     def _separate_lists(self, select: Any) -> None:
         """Ask ANY_VALUE and STRING_AGG(DISTINCT ...) of different keys, or beside other aggregates, as sub-queries."""
@@ -1521,15 +1532,17 @@ class _Splitter:
         for item in group.expressions:
             if isinstance(item, exp.Rollup):
                 keys = tuple(item.expressions)
-                chosen = [keys[:size] for size in range(len(keys), -1, -1)]
+                groupings = [keys[:size] for size in range(len(keys), -1, -1)]
             elif isinstance(item, exp.Cube):
                 keys = tuple(item.expressions)
-                chosen = [tuple(k for i, k in enumerate(keys) if not mask >> i & 1) for mask in range(2 ** len(keys))]
+                groupings = [
+                    tuple(k for i, k in enumerate(keys) if not mask >> i & 1) for mask in range(2 ** len(keys))
+                ]
             elif isinstance(item, exp.GroupingSets):
-                chosen = [_members(one) for one in item.expressions]
+                groupings = [_members(one) for one in item.expressions]
             else:
-                chosen = [(item,)]
-            sets = [(*one, *more) for one in sets for more in chosen]
+                groupings = [(item,)]
+            sets = [(*one, *more) for one in sets for more in groupings]
         if len(sets) > 64:
             raise QuestionRefused(f"a statement of {len(sets)} groupings is not supported: at most 64")
         return sets
@@ -1537,7 +1550,7 @@ class _Splitter:
     def _aggregates_of(self, select: Any) -> list[Any]:
         """Return the aggregates of a SELECT over its own rows, equal ones once; what a window aggregates is none."""
         exp = trees()
-        found: dict[Any, None] = {}
+        aggregates: dict[Any, None] = {}
         wrappers = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
 
         def visit(node: Any) -> None:
@@ -1552,7 +1565,7 @@ class _Splitter:
                     visit(part)
                 return
             if isinstance(node, exp.AggFunc) or (isinstance(node, wrappers) and node.find(exp.AggFunc) is not None):
-                found[node] = None
+                aggregates[node] = None
                 return
             for part in node.iter_expressions():
                 visit(part)
@@ -1561,7 +1574,7 @@ class _Splitter:
             parts = select.args.get(name)
             for part in parts if isinstance(parts, list) else [parts] if parts is not None else []:
                 visit(part)
-        return list(found)
+        return list(aggregates)
 
     def _add(self, select: Any, keys: tuple[Any, ...], names: dict[Any, str], values: dict[Any, str]) -> str:
         """Add the question of some keys and of all aggregates, and return the name of its answer's table."""
@@ -1662,21 +1675,21 @@ def _trace(outside: Any) -> tuple[Trace, ...]:
     exp = trees()
     if not isinstance(outside, exp.Select):
         return ()
-    clause = outside.args.get("with_") or outside.args.get("with")
+    clause = with_of(outside)
     # One that WITH gives other names for its columns is not followed.
-    written = [] if clause is None else [cte for cte in clause.expressions if not cte.alias_column_names]
-    named = {cte.alias.lower(): cte.this for cte in written}
+    ctes = [] if clause is None else [cte for cte in clause.expressions if not cte.alias_column_names]
+    named = {cte.alias.lower(): cte.this for cte in ctes}
     lineage = _lineage(outside, named)
     if lineage is None:
         return ()
-    found = [
+    traces = [
         Trace(place, *lineage.columns[item.output_name.lower()], lineage.kept)
         for place, item in enumerate(outside.expressions)
         if item.output_name.lower() in lineage.columns
     ]
-    if found:
+    if traces:
         _show_rows(outside, named)
-    return tuple(found)
+    return tuple(traces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1725,13 +1738,13 @@ def _lineage(select: Any, named: dict[str, Any]) -> _Lineage | None:
     keys = (
         {c.name.lower() for c in select.find_all(exp.Column) if c.name.startswith(KEY)} if inner is None else inner.keys
     )
-    shown = {
+    key_names = {
         item.output_name.lower()
         for item in select.expressions
         if isinstance(item.unalias(), exp.Column) and item.unalias().name.lower() in keys
     }
-    kept = [_kept(select, keys | shown), None if inner is None else inner.kept]
-    return _Lineage(columns, frozenset(shown), min((n for n in kept if n is not None), default=None))
+    limits = [_kept(select, keys | key_names), None if inner is None else inner.kept]
+    return _Lineage(columns, frozenset(key_names), min((n for n in limits if n is not None), default=None))
 
 
 def _kept(select: Any, keys: Collection[str]) -> int | None:
@@ -1763,7 +1776,7 @@ def _only_source(select: Any, named: dict[str, Any]) -> Any:
     What is turned by PIVOT, or has other names for its columns, is something else.
     """
     exp = trees()
-    start = select.args.get("from_") or select.args.get("from")
+    start = from_of(select)
     source = None if start is None else start.this
     while isinstance(source, (exp.Table, exp.Subquery)):
         if source.alias_column_names or any(source.args.get(part) for part in ("pivots", "joins", "sample")):
@@ -1851,8 +1864,8 @@ def _write(tree: Any) -> str:
     """Return a tree in DuckDB's SQL; what that has no words for is refused where it is read, and logged nowhere."""
     from sqlglot.errors import ErrorLevel
 
-    written: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
-    return written
+    text: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    return text
 
 
 def write_outside(outside: Any) -> str:
@@ -1865,10 +1878,10 @@ def write_outside(outside: Any) -> str:
 
     text: str = _write(_totalize(outside))
     try:
-        written = sqlglot.parse_one(text, read="duckdb")
+        parsed = sqlglot.parse_one(text, read="duckdb")
     except SqlglotError:
         raise QuestionRefused("what surrounds the private questions cannot be written in DuckDB's SQL") from None
-    _check_functions(written)
+    _check_functions(parsed)
     return text
 
 

@@ -292,6 +292,23 @@ def trees() -> Any:
     return exp
 
 
+def from_of(select: Any) -> Any:
+    """Return the FROM clause of a SELECT, None without one; versions of sqlglot differ in its name."""
+    return select.args.get("from_") or select.args.get("from")
+
+
+def with_of(query: Any) -> Any:
+    """Return the WITH clause of a query, None without one."""
+    return query.args.get("with_") or query.args.get("with")
+
+
+def and_parts(condition: Any) -> list[Any]:
+    """Return the conditions that AND joins at the top of a condition; none for None."""
+    if condition is None:
+        return []
+    return list(condition.flatten()) if isinstance(condition, trees().And) else [condition]
+
+
 # Cutting a text into words takes as long as a fourth of its reading, and the parser and each place that is looked up need them.
 @functools.lru_cache(maxsize=4)
 def _tokens(text: str, dialect: str = "duckdb") -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Connective, Exists, Name, depth
 from sordino.ask.queries.formulas import rename
 from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, UnitRows, read_unit_rows, scope_of
-from sordino.ask.queries.sql.text import Place, only_known, trees
+from sordino.ask.queries.sql.text import Place, and_parts, from_of, only_known, trees
 from sordino.ask.queries.sql.values import Translator
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 
@@ -55,8 +55,8 @@ def _member(place: Place, item: Any, query: Any, scope: Scope, declared: Declare
         )
     at = place.of(item)
     ours = scope.column(place, item.this).node if isinstance(item.this, kinds.Column) else None
-    rows = read_unit_rows(place, _one_table(place, at, query, scope, declared), declared, scope.known)
-    theirs = rows.chosen
+    rows = read_unit_rows(place, _one_table(place, at, query, scope, declared), declared, scope.ctes)
+    theirs = rows.column
     if not isinstance(ours, Name) or not isinstance(theirs, Name):
         raise QuestionRefused(f"{at}IN with a sub-query compares two columns: {_WRITE}")
     return _exists(rows, (ours, theirs))
@@ -66,11 +66,11 @@ def _correlate(place: Place, query: Any, scope: Scope, declared: DeclaredNames) 
     """EXISTS (SELECT * FROM other WHERE other.y = x AND c)."""
     kinds = trees()
     _one_table(place, place.word("EXISTS"), query, scope, declared)
-    inner = scope_of(place, query, declared, scope.known)
+    inner = scope_of(place, query, declared, scope.ctes)
     where = query.args.get("where")
     parts = [] if where is None else [where.this.unnest()]
     while any(isinstance(part, kinds.And) for part in parts):
-        parts = [p.unnest() for part in parts for p in (part.flatten() if isinstance(part, kinds.And) else [part])]
+        parts = [p.unnest() for part in parts for p in and_parts(part)]
     found = [(part, _compare_units(place, part, inner, scope)) for part in parts]
     pairs = [pair for _, pair in found if pair is not None]
     around = {*scope.names, *(joined.alias for joined in scope.joined)} - inner.names
@@ -89,7 +89,7 @@ def _correlate(place: Place, query: Any, scope: Scope, declared: DeclaredNames) 
     group = query.args.get("group")
     alone.set("expressions", [key.copy() for key in group.expressions] if group is not None else [kinds.Star()])
     alone.set("distinct", None)
-    return _exists(read_unit_rows(place, alone, declared, scope.known), pairs[0])
+    return _exists(read_unit_rows(place, alone, declared, scope.ctes), pairs[0])
 
 
 def _match(
@@ -167,10 +167,10 @@ def _one_table(place: Place, at: str, query: Any, outer: Scope, declared: Declar
     """Return a condition's sub-query; raises QuestionRefused unless it is one SELECT from a private table."""
     if not isinstance(query, trees().Select):
         raise QuestionRefused(f"{at}a sub-query in a condition is one SELECT: {_WRITE}")
-    if query.args.get("from_") is None and query.args.get("from") is None:
+    if from_of(query) is None:
         raise QuestionRefused(f"{at}a sub-query is not supported here without FROM: {_WRITE}")
     only_known(place, query, _KNOWN, " in a condition's sub-query")
-    inner = scope_of(place, query, declared, outer.known)
+    inner = scope_of(place, query, declared, outer.ctes)
     if inner.sample is not None:
         raise QuestionRefused(f"{at}a sub-query in a condition reads whole tables, not samples: {_WRITE}")
     if inner.table in declared.public:

@@ -17,7 +17,7 @@ from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.keys import KeyList, Label
 from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, IsNull, Released
 from sordino.ask.queries.sql.functions import fold, read_function
-from sordino.ask.queries.sql.text import SUPPORTED, Place, trees
+from sordino.ask.queries.sql.text import SUPPORTED, Place, and_parts, trees
 from sordino.ask.queries.sql.time_functions import PARTS, read_time
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import to_fraction
@@ -40,7 +40,7 @@ def take_key_list(
 
     A row of the table with other keys takes no part, so the list is the whole meaning of its condition.
     """
-    parts = list(where.flatten()) if isinstance(where, trees().And) else [where]
+    parts = and_parts(where)
     parts = [part.unnest() for part in parts]
     for part in parts:
         if not is_row_list(part):
