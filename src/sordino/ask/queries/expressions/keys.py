@@ -270,7 +270,8 @@ def _category(name: str, column: Category) -> Keys:
         encoded = code(on, cell)
         if not keeps_missing:
             return encoded
-        return sql().Coalesce(this=encoded, expressions=[sql().Literal.number(len(column.values))])
+        filled: exp.Expression = sql().Coalesce(this=encoded, expressions=[sql().Literal.number(len(column.values))])
+        return filled
 
     labels = (*column.values, None) if keeps_missing else column.values
     return Keys(labels, lambda on: on.category_cell(name, whole=whole_values(column)), encode)
@@ -492,7 +493,7 @@ def key_list(listing: object, columns: Sequence[str], *, before: KeyList | None 
         raise QuestionRefused(
             f"each row of keys= has {len(columns)} values, for {', '.join(columns)}, such as {_example(columns)}"
         )
-    return KeyList(tuple(columns), tuple(tuple(map(_label_key_list, row)) for row in rows))
+    return KeyList(tuple(columns), tuple(tuple(map(_listed_label, row)) for row in rows))
 
 
 def selection_name(listing: object) -> str | None:
@@ -532,7 +533,7 @@ def _table_rows(listing: object, columns: Sequence[str]) -> tuple[Sequence[str],
     return names, list(zip(*(table.column(c).to_pylist() for c in names), strict=True))
 
 
-def _label_key_list(value: Any) -> Label:
+def _listed_label(value: Any) -> Label:
     # a scalar of numpy
     if hasattr(value, "item") and not isinstance(value, (str, bytes)):
         value = value.item()
@@ -578,7 +579,7 @@ def _plain_label(value: Any) -> Label:
     return (
         value
         if isinstance(value, (str, bool, datetime.date))
-        else _label_key_list(float(value) if value % 1 else int(value))
+        else _listed_label(float(value) if value % 1 else int(value))
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.queries.sql.text import and_parts, from_of, with_of
+from sordino.ask.queries.sql.text import and_parts, from_of, move_to_on, with_of
 from sordino.core.errors import QuestionRefused
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def apply_dialect(select: exp.Select, dialect: str) -> exp.Select:
     # from the inside out
     for node in reversed(list(select.walk())):
         change = _CHANGES.get(type(node).__name__)
-        made = None if change is None else change(node, dialect)
-        if made is not None:
-            node.replace(made)
+        replacement = None if change is None else change(node, dialect)
+        if replacement is not None:
+            node.replace(replacement)
     return select
 
 
@@ -101,15 +101,15 @@ def _named(node: Any, dialect: str) -> Any:
     """WEEKDAY and YEARWEEK are functions that the parser does not know."""
     kinds = _trees()
     name = str(node.this).upper()
-    given = node.expressions
-    if name == "WEEKDAY" and dialect in _FROM_MONDAY and len(given) == 1:
-        return _moved(kinds.DayOfWeekIso(this=given[0].copy()), -1)
+    arguments = node.expressions
+    if name == "WEEKDAY" and dialect in _FROM_MONDAY and len(arguments) == 1:
+        return _moved(kinds.DayOfWeekIso(this=arguments[0].copy()), -1)
     if name == "YEARWEEK" and dialect == "mysql":
-        if len(given) != 2 or given[1].name not in ("1", "3"):
+        if len(arguments) != 2 or arguments[1].name not in ("1", "3"):
             raise QuestionRefused("YEARWEEK(x) begins weeks on Sunday in mysql: write YEARWEEK(x, 3), that of ISO 8601")
-        node.set("expressions", given[:1])
-    if name in ("DATE_PART", "DATEPART") and len(given) == 2 and given[0].name.upper() in _DAYS:
-        return _extract(kinds.Extract(this=kinds.Var(this=given[0].name), expression=given[1].copy()), dialect)
+        node.set("expressions", arguments[:1])
+    if name in ("DATE_PART", "DATEPART") and len(arguments) == 2 and arguments[0].name.upper() in _DAYS:
+        return _extract(kinds.Extract(this=kinds.Var(this=arguments[0].name), expression=arguments[1].copy()), dialect)
     return None
 
 
@@ -203,10 +203,10 @@ def _months(node: Any, dialect: str) -> Any:
 
 
 def _convert(node: Any, dialect: str) -> Any:
-    made = _trees().Cast(this=node.expression.copy(), to=node.this.copy()) if node.args.get("style") is None else None
-    if made is not None:
-        _cast(made, dialect)
-    return made
+    cast = _trees().Cast(this=node.expression.copy(), to=node.this.copy()) if node.args.get("style") is None else None
+    if cast is not None:
+        _cast(cast, dialect)
+    return cast
 
 
 _SIMILAR = {"%": ".*", "_": "."}
@@ -290,9 +290,9 @@ def rewrite_functions(select: Any) -> exp.Select:
             now.meta.update(node.meta)
             node.replace(now)
         change = CHANGES.get(type(now).__name__)
-        made = now if change is None else change(now)
-        if made is not now:
-            now.replace(made)
+        replacement = now if change is None else change(now)
+        if replacement is not now:
+            now.replace(replacement)
     changed: exp.Select = select
     return changed
 
@@ -377,8 +377,8 @@ def _spread_of_distinct(node: Any) -> Any:
     one = kinds.Literal.number(1)
     is_sample = isinstance(node, (kinds.Variance, kinds.Stddev, kinds.StddevSamp))
     divisor = kinds.Paren(this=kinds.Sub(this=count.copy(), expression=one)) if is_sample else count.copy()
-    made = kinds.Paren(this=kinds.Div(this=apart, expression=divisor))
-    return made if isinstance(node, (kinds.Variance, kinds.VariancePop)) else kinds.Sqrt(this=made)
+    variance = kinds.Paren(this=kinds.Div(this=apart, expression=divisor))
+    return variance if isinstance(node, (kinds.Variance, kinds.VariancePop)) else kinds.Sqrt(this=variance)
 
 
 _OF_DISTINCT: dict[str, Callable[[Any], Any]] = {
@@ -639,7 +639,7 @@ def _answer_below(select: Any) -> Any:
     # A PIVOT or a sample of the answer is more than its rows.
     if source is None or not _has_only(source, {"this", "alias", "db", "catalog"}):
         return None
-    inner = source.this if isinstance(source, exp.Subquery) else _named_normalize(select, source)
+    inner = source.this if isinstance(source, exp.Subquery) else _named_query(select, source)
     inner = unfold_answer(inner) if isinstance(inner, exp.Select) else None
     if inner is None or not _has_only(inner, _INNER):
         return None
@@ -653,19 +653,21 @@ def _source(select: Any) -> Any:
     return None if clause is None else clause.this
 
 
-def _has_only(select: Any, known: set[str]) -> bool:
-    return all(name in known for name, value in select.args.items() if value)
+def _has_only(select: Any, names: set[str]) -> bool:
+    return all(name in names for name, value in select.args.items() if value)
 
 
-def _named_normalize(select: Any, source: Any) -> Any:
+def _named_query(select: Any, source: Any) -> Any:
     """Return the query that WITH gives the name of the table that FROM names."""
     from sqlglot import exp
 
     clause = with_of(select)
     if clause is None or not isinstance(source, exp.Table) or clause.args.get("recursive"):
         return None
-    found = [c.this for c in clause.expressions if c.alias.lower() == source.name.lower() and not c.alias_column_names]
-    return found[0] if len(found) == 1 else None
+    queries = [
+        c.this for c in clause.expressions if c.alias.lower() == source.name.lower() and not c.alias_column_names
+    ]
+    return queries[0] if len(queries) == 1 else None
 
 
 def _merge(outer: Any, inner: Any) -> Any:
@@ -675,13 +677,13 @@ def _merge(outer: Any, inner: Any) -> Any:
 
     def replace(tree: Any) -> Any:
         def mean(node: Any) -> Any:
-            known = isinstance(node, exp.Column) and node.name.lower() in meanings
-            return exp.Paren(this=meanings[node.name.lower()].copy()) if known else node
+            is_output = isinstance(node, exp.Column) and node.name.lower() in meanings
+            return exp.Paren(this=meanings[node.name.lower()].copy()) if is_output else node
 
         return tree.copy().transform(mean)
 
-    made = inner.copy()
-    _name_groups(made)
+    merged = inner.copy()
+    _name_groups(merged)
     names = {e.alias_or_name.lower(): e.alias_or_name for e in inner.expressions}
     items: list[Any] = []
     for item in outer.expressions:
@@ -693,31 +695,31 @@ def _merge(outer: Any, inner: Any) -> Any:
         name = item.alias or (names.get(item.name.lower(), "") if isinstance(item, exp.Column) else "")
         of = of.this if isinstance(of, exp.Paren) and isinstance(item.unalias(), exp.Column) else of
         items.append(exp.alias_(of, name, quoted=True) if name else of)
-    made.set("expressions", items)
+    merged.set("expressions", items)
     if outer.args.get("where") is not None:
         condition = replace(outer.args["where"].this)
-        having = made.args.get("having")
+        having = merged.args.get("having")
         both = condition if having is None else exp.and_(having.this, condition)
-        made.set("having", exp.Having(this=both))
+        merged.set("having", exp.Having(this=both))
     for clause in ("order", "limit", "offset"):
         if outer.args.get(clause) is not None:
-            made.set(clause, replace(outer.args[clause]) if clause == "order" else outer.args[clause].copy())
+            merged.set(clause, replace(outer.args[clause]) if clause == "order" else outer.args[clause].copy())
     before = with_of(outer)
-    if before is not None and made.args.get("with_") is None:
-        kept = before.copy()
-        kept.set("expressions", [c for c in kept.expressions if not _is_read(c, _source(outer))])
-        made.set("with_", kept if kept.expressions else None)
-    return made
+    if before is not None and merged.args.get("with_") is None:
+        ctes = before.copy()
+        ctes.set("expressions", [c for c in ctes.expressions if not _is_read(c, _source(outer))])
+        merged.set("with_", ctes if ctes.expressions else None)
+    return merged
 
 
 def _expand_star(star: Any, columns: list[Any], meaning: Callable[[Any], Any]) -> list[Any]:
     """Return what * stands for: the columns, without those of EXCLUDE, with REPLACE's expressions and RENAME's names."""
     from sqlglot import exp
 
-    given = {name.strip("_"): value or [] for name, value in star.args.items()}
-    left_out = {column.name.lower() for column in given.get("except", [])}
-    replaced = {item.alias.lower(): meaning(item.this) for item in given.get("replace", [])}
-    renamed = {item.this.name.lower(): item.alias for item in given.get("rename", [])}
+    changes = {name.strip("_"): value or [] for name, value in star.args.items()}
+    left_out = {column.name.lower() for column in changes.get("except", [])}
+    replaced = {item.alias.lower(): meaning(item.this) for item in changes.get("replace", [])}
+    renamed = {item.this.name.lower(): item.alias for item in changes.get("rename", [])}
     items = []
     for column in columns:
         name = column.alias_or_name
@@ -747,8 +749,8 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
     """Return a SELECT in the shape that is translated; `public` has the names of public tables, in lower case."""
     from sqlglot import exp as kinds
 
-    made: Any = select.copy()
-    for inner in list(made.find_all(kinds.Select)):
+    tree: Any = select.copy()
+    for inner in list(tree.find_all(kinds.Select)):
         count_united(inner)
         count_combinations(inner, least=2)
         _rename_columns(inner)
@@ -760,8 +762,8 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
         _drop_needless_distinct(inner)
         _order_by_all(inner)
         _limit_by_fetch(inner)
-    made = rewrite_functions(made)
-    changed: exp.Select = unfold_answer(made) if made.find(kinds.Subquery, kinds.With) else made
+    tree = rewrite_functions(tree)
+    changed: exp.Select = unfold_answer(tree) if tree.find(kinds.Subquery, kinds.With) else tree
     return changed
 
 
@@ -779,7 +781,7 @@ def join_unit_values(select: Any, units: Container[str] | None = None) -> None:
     group = select.args.get("group")
     roots = [*select.expressions, *(part for part in (select.args.get("where"), group) if part is not None)]
     inside = (kinds.From, kinds.Join, kinds.In, kinds.Exists, kinds.Any, kinds.All)
-    found = [
+    queries = [
         node
         for root in roots
         for node in root.walk(prune=lambda n: isinstance(n, (kinds.Exists, kinds.Subquery)))
@@ -787,19 +789,19 @@ def join_unit_values(select: Any, units: Container[str] | None = None) -> None:
     ]
     sources = [_source(select), *(join.this for join in select.args.get("joins") or [])]
     around = {source.alias_or_name.lower() for source in sources if source is not None}
-    taken: dict[Any, Any] = {}
-    for node in found:
-        if node not in taken:
-            place = len(taken)
+    values: dict[Any, Any] = {}
+    for node in queries:
+        if node not in values:
+            place = len(values)
             name = f"{'exists' if isinstance(node, kinds.Exists) else 'value'}_{place}"
             while name in around:
                 name += "_"
-            made = _unit_values_of(node, name, around, units)
-            if made is None:
+            joined = _unit_values_of(node, name, around, units)
+            if joined is None:
                 continue
-            join, taken[node.copy()] = made
+            join, values[node.copy()] = joined
             select.append("joins", join)
-        node.replace(taken[node].copy())
+        node.replace(values[node].copy())
 
 
 def _compare_members(select: Any, units: Container[str] | None) -> None:
@@ -861,13 +863,13 @@ def _member_of(node: Any) -> tuple[Any, Any, Any, bool] | None:
     return None
 
 
-def _member_truth(node: Any, operator: Any, of_all: bool, own: Any, value: Any, query: Any) -> Any:
+def _member_truth(node: Any, operator: Any, of_all: bool, left: Any, value: Any, query: Any) -> Any:
     """Return the condition that a comparison with each row of a query is, where the condition `node` stands."""
     from sqlglot import exp as kinds
 
-    compared = operator(this=own, expression=value)
+    compared = operator(this=left, expression=value)
     # Of ALL the rows that do not meet it count.
-    met = kinds.Not(this=kinds.paren(compared)) if of_all else compared
+    holds = kinds.Not(this=kinds.paren(compared)) if of_all else compared
     unmet = compared if of_all else kinds.Not(this=kinds.paren(compared))
 
     def exists(condition: Any) -> Any:
@@ -886,10 +888,10 @@ def _member_truth(node: Any, operator: Any, of_all: bool, own: Any, value: Any, 
     sign = _sign(node)
     if sign is not None:
         # What is unknown makes neither ANY nor NOT ALL true, and neither ALL nor NOT ANY.
-        return signed(exists(met if (sign > 0) != of_all else is_not_true(unmet)))
+        return signed(exists(holds if (sign > 0) != of_all else is_not_true(unmet)))
     unknown = kinds.Is(this=kinds.paren(compared.copy()), expression=kinds.Null())
     ifs = [
-        kinds.If(this=exists(met), true=kinds.false() if of_all else kinds.true()),
+        kinds.If(this=exists(holds), true=kinds.false() if of_all else kinds.true()),
         kinds.If(this=exists(unknown), true=kinds.Null()),
     ]
     return kinds.Case(ifs=ifs, default=kinds.true() if of_all else kinds.false())
@@ -919,8 +921,8 @@ def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str
     is_exists = isinstance(node, kinds.Exists)
     query = node.this.this if isinstance(node.this, kinds.Subquery) else node.this
     source = _source(query) if isinstance(query, kinds.Select) else None
-    known = {"expressions", "from_", "from", "where", *(("distinct", "limit") if is_exists else ())}
-    if source is None or not _has_only(query, known) or query.args.get("where") is None:
+    clauses = {"expressions", "from_", "from", "where", *(("distinct", "limit") if is_exists else ())}
+    if source is None or not _has_only(query, clauses) or query.args.get("where") is None:
         return None
     read = _read_links(query, source)
     if read is None or len(read.links) != 1:
@@ -984,8 +986,8 @@ def count_united(select: Any) -> None:
         others.append((type(base), base.expression))
         base = base.this
     queries = [base, *(query for _, query in others)]
-    known = {"expressions", "from_", "from", "where", "joins", "distinct"}
-    if not all(isinstance(q, kinds.Select) and _has_only(q, known) and len(q.expressions) == 1 for q in queries):
+    clauses = {"expressions", "from_", "from", "where", "joins", "distinct"}
+    if not all(isinstance(q, kinds.Select) and _has_only(q, clauses) and len(q.expressions) == 1 for q in queries):
         return
     column = base.expressions[0].unalias()
     name = base.expressions[0].output_name.lower()
@@ -1158,27 +1160,19 @@ def _join_commas(select: Any) -> None:
     """FROM a, b WHERE a.x = b.y AND rest is FROM a JOIN b ON a.x = b.y WHERE rest."""
     from sqlglot import exp as kinds
 
-    where = select.args.get("where")
     joins = select.args.get("joins") or []
     for place, join in enumerate(joins):
+        where = select.args.get("where")
         plain = not any(join.args.get(n) for n in ("method", "side", "on", "using"))
         plain = plain and not isinstance(join.this, kinds.Unnest)
         if where is None or not plain or str(join.args.get("kind") or "").upper() not in ("", "CROSS"):
             continue
-        parts = and_parts(where.this)
         alias = join.this.alias_or_name.lower()
         later = {other.this.alias_or_name.lower() for other in joins[place + 1 :]}
-        found = [p for p in parts if _compares_tables(p, alias, later)]
-        if not found:
+        conditions = [part for part in and_parts(where.this) if _compares_tables(part, alias, later)]
+        if not conditions:
             continue
-        join.set("on", kinds.and_(*(p.unnest() for p in found), copy=False) if len(found) > 1 else found[0].unnest())
-        join.set("kind", None)
-        rest = [p for p in parts if not any(p is f for f in found)]
-        if rest:
-            where.set("this", kinds.and_(*rest, copy=False))
-        else:
-            select.set("where", None)
-            where = None
+        move_to_on(select, join, conditions)
 
 
 def _compares_tables(condition: Any, alias: str, later: Container[str]) -> bool:
@@ -1218,10 +1212,11 @@ def _put_private_first(select: Any, public: Container[str]) -> None:
         turned = str(join.args.get("side") or "").upper() == "RIGHT" and len(joins) == 1
         if isinstance(join.this, kinds.Table) and join.this.name.lower() in public:
             continue
-        kept = str(join.args.get("side") or "").upper() == "LEFT" and len(joins) == 1
-        if inner or turned or kept:
-            first, second = clause.this, join.this
-            if kept:
+        keeps_left = str(join.args.get("side") or "").upper() == "LEFT" and len(joins) == 1
+        if inner or turned or keeps_left:
+            first = clause.this
+            second = join.this
+            if keeps_left:
                 join.set("side", "RIGHT")
                 _filter_before(select, join, second.alias_or_name.lower())
             clause.set("this", second)
@@ -1275,12 +1270,12 @@ def _drop_needless_distinct(select: Any) -> None:
         select.set("group", kinds.Group(expressions=[c.copy() for c in columns]))
         select.set("distinct", None)
         return
-    shown = [e.unalias() for e in select.expressions]
+    items = [e.unalias() for e in select.expressions]
     positions = {int(e.this) for e in group.expressions if isinstance(e, kinds.Literal) and e.this.isdigit()}
     names = {e.alias.lower() for e in select.expressions if e.alias}
     for i, key in enumerate(group.expressions):
         named = isinstance(key, kinds.Column) and key.name.lower() in names
-        if not (key in shown or i + 1 in positions or named or isinstance(key, kinds.Literal)):
+        if not (key in items or i + 1 in positions or named or isinstance(key, kinds.Literal)):
             return
     select.set("distinct", None)
 

@@ -31,7 +31,17 @@ from sordino.ask.queries.per_unit import PerUnit, unit_columns
 from sordino.ask.queries.row_steps import RowStep
 from sordino.ask.queries.same_people import again
 from sordino.ask.queries.sequences import UnitSequence
-from sordino.ask.queries.sql.text import CLAUSES, Place, and_parts, from_of, is_same_table, only_known, trees, with_of
+from sordino.ask.queries.sql.text import (
+    CLAUSES,
+    Place,
+    and_parts,
+    from_of,
+    is_same_table,
+    move_to_on,
+    only_known,
+    trees,
+    with_of,
+)
 from sordino.ask.queries.sql.unit_windows import WindowReader, has_window, own_aggregate, qualify_names
 from sordino.ask.queries.sql.values import Translator
 from sordino.ask.queries.unit_aggregates import first, last
@@ -764,21 +774,12 @@ def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -
 
     Equal columns are enough where there are any; what else compares both stays in WHERE then, which says the same.
     """
-    kinds = trees()
     where = select.args.get("where")
     parts = [] if where is None else and_parts(where.this)
     conditions = [p for p in parts if _compares_joined(p.unnest(), joined, scope)]
     conditions = conditions or [p for p in parts if _links_joined(p, joined, scope)]
-    if not conditions:
-        return
-    unnested = [p.unnest() for p in conditions]
-    item.set("on", kinds.and_(*unnested, copy=False) if len(unnested) > 1 else unnested[0])
-    item.set("kind", None)
-    rest = [p for p in parts if not any(p is f for f in conditions)]
-    if rest:
-        where.set("this", kinds.and_(*rest, copy=False))
-    else:
-        select.set("where", None)
+    if conditions:
+        move_to_on(select, item, conditions)
 
 
 def _compares_joined(condition: Any, joined: JoinedTable, scope: Scope) -> bool:

@@ -79,8 +79,8 @@ def _null_if(item: Any, read: Read) -> Expr:
 
 
 def _substring(item: Any, read: Read) -> Expr:
-    given = [item.args.get("start"), item.args.get("length")]
-    numbers = tuple(_constant(read(g), "SUBSTR") for g in given if g is not None)
+    places = [item.args.get("start"), item.args.get("length")]
+    numbers = tuple(_constant(read(g), "SUBSTR") for g in places if g is not None)
     return Expr(TextFunction("substr", read(item.this).node, numbers))
 
 
@@ -101,21 +101,21 @@ def _join_texts(item: Any, read: Read) -> Expr:
     """CONCAT(a, b) leaves out what is missing, where the dialect's does; a || b is missing where either is."""
     function = "join" if item.args.get("coalesce") else "concat"
     first, *rest = item.expressions or [item.this, item.expression]
-    made = read(first)
+    text = read(first)
     for part in rest:
-        made = Expr(TextFunction(function, made.node, (), read(part).node))
-    return made
+        text = Expr(TextFunction(function, text.node, (), read(part).node))
+    return text
 
 
 def _join_between(item: Any, read: Read) -> Expr:
     """CONCAT_WS(s, a, b): those that are there, with s between them."""
     between, *parts = item.expressions
     separator = _words(read(between), "CONCAT_WS")
-    made: Node = Constant("")
+    text: Node = Constant("")
     for part in parts:
-        made = TextFunction("join", made, (), TextFunction("concat", Constant(separator), (), read(part).node))
+        text = TextFunction("join", text, (), TextFunction("concat", Constant(separator), (), read(part).node))
     # Each begins with the separator.
-    return Expr(TextFunction("substr", made, (Fraction(len(separator) + 1),)))
+    return Expr(TextFunction("substr", text, (Fraction(len(separator) + 1),)))
 
 
 def _position(item: Any, read: Read) -> Expr:
@@ -156,7 +156,7 @@ def _escape(item: Any, read: Read) -> Expr | None:
     if len(letter) != 1:
         raise QuestionRefused("ESCAPE takes one character")
     flags = "(?is)" if isinstance(like, kinds.ILike) else "(?s)"
-    written = ""
+    regex = ""
     place = 0
     while place < len(pattern):
         character = pattern[place]
@@ -164,12 +164,12 @@ def _escape(item: Any, read: Read) -> Expr | None:
             place += 1
             if place == len(pattern):
                 raise QuestionRefused("a LIKE pattern may not end with its escape character")
-            written += re.escape(pattern[place])
+            regex += re.escape(pattern[place])
         else:
-            written += {"%": ".*", "_": "."}.get(character) or re.escape(character)
+            regex += {"%": ".*", "_": "."}.get(character) or re.escape(character)
         place += 1
-    found = Expr(Match("regex", read(like.this).node, f"{flags}^(?:{written})\\Z"))
-    return ~found if like.args.get("negate") else found
+    match = Expr(Match("regex", read(like.this).node, f"{flags}^(?:{regex})\\Z"))
+    return ~match if like.args.get("negate") else match
 
 
 def _similar(item: Any, read: Read) -> Expr:
@@ -186,8 +186,8 @@ def _trim(item: Any, read: Read) -> Expr:
 
 
 def _match(item: Any, kind: str, read: Read) -> Expr:
-    found = Expr(Match(kind, read(item.this).node, _words(read(item.expression), kind.upper())))
-    return ~found if item.args.get("negate") else found
+    match = Expr(Match(kind, read(item.this).node, _words(read(item.expression), kind.upper())))
+    return ~match if item.args.get("negate") else match
 
 
 def _cast(item: Any, read: Read) -> Expr | None:
@@ -257,7 +257,8 @@ def fold(of: Expr) -> Expr:
     left, right = (node.left, node.right) if isinstance(node, Arithmetic) else (node.of, node.right)
     if not (isinstance(left, Constant) and isinstance(right, Constant)):
         return of
-    one, other = left.value, right.value
+    one = left.value
+    other = right.value
     if not isinstance(one, Fraction) or not isinstance(other, Fraction):
         return of
     if isinstance(node, Arithmetic):

@@ -153,9 +153,9 @@ def _guard(nodes: Iterable[Any]) -> None:
     exp = trees()
     for node in sorted(nodes, key=lambda one: -one.depth):
         sign = exp.Mul(this=exp.paren(_argument(node).copy()), expression=exp.column(SIGN))
-        kept = exp.GT(this=sign, expression=exp.Literal.number(0))
+        has_sign = exp.GT(this=sign, expression=exp.Literal.number(0))
         nan = exp.cast(exp.Literal.string("NaN"), "DOUBLE")
-        node.replace(exp.paren(exp.Case(ifs=[exp.If(this=kept, true=node.copy())], default=nan)))
+        node.replace(exp.paren(exp.Case(ifs=[exp.If(this=has_sign, true=node.copy())], default=nan)))
 
 
 def table_answers(statement: ReleasedStatement) -> dict[str, Answer]:
@@ -211,26 +211,26 @@ class _Reader:
         compared = not isinstance(query, exp.Union) or query.args.get("distinct")
         most = left.most + right.most
         cut = _cuts(query, most)
-        chosen = left.chosen or right.chosen
+        selection = left.chosen or right.chosen
         if (compared or cut) and any(noise.noisy for noise in joined):
-            chosen = chosen or _CHOSEN
+            selection = selection or _CHOSEN
         self.last = joined
-        return Answer(dict(zip(left.columns, joined, strict=False)), chosen, left.hidden or right.hidden, most)
+        return Answer(dict(zip(left.columns, joined, strict=False)), selection, left.hidden or right.hidden, most)
 
     def _read_select(self, select: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
         exp = trees()
         scope: Scope = ()
-        chosen = hidden = ""
+        selection = hidden = ""
         most = 1
         start = from_of(select)
         joins = select.args.get("joins") or []
         for source in [] if start is None else [start.this, *(join.this for join in joins)]:
             answer = self._read_source(source, tables, outer)
             scope = (*scope, (source.alias_or_name.lower(), answer))
-            chosen = chosen or answer.chosen
+            selection = selection or answer.chosen
             hidden = hidden or answer.hidden
             most *= max(1, answer.most)
-        inside = _Expressions(self, tables, (*scope, *outer), chosen or hidden)
+        inside = _Expressions(self, tables, (*scope, *outer), selection or hidden)
         items = self._items(select, scope)
         # Names of items may stand in conditions and in the order.
         inside.named = {name: item for name, item in items if isinstance(item, exp.Expression)}
@@ -242,21 +242,21 @@ class _Reader:
         rows = [*(join.args.get("on") for join in joins), select.args.get("where")]
         deciding += [inside.of(node) for node in rows if node is not None]
         if any(noise.noisy or noise.why for noise in deciding):
-            chosen = chosen or _CHOSEN
-            inside.chosen = inside.chosen or chosen
+            selection = selection or _CHOSEN
+            inside.chosen = inside.chosen or selection
         later = [select.args.get("qualify"), select.args.get("having"), *_members(group, items)]
         if _cuts(select, most):
             later += _members(select.args.get("order"), items)
-        made = [(name, item if isinstance(item, Noise) else inside.of(item)) for name, item in items]
+        columns = [(name, item if isinstance(item, Noise) else inside.of(item)) for name, item in items]
         deciding = [inside.of(node) for node in later if node is not None]
-        deciding += [noise for _, noise in made] if select.args.get("distinct") else []
+        deciding += [noise for _, noise in columns] if select.args.get("distinct") else []
         is_cut = any(noise.noisy or noise.why for noise in deciding)
         # What aggregates without GROUP BY has one row, whatever the rows are: what they do to its columns is known there.
         single = group is None and any(isinstance(i, exp.Expression) and _aggregates(i) for _, i in items)
-        chosen = "" if single else chosen
-        self.last = [noise for _, noise in made]
+        selection = "" if single else selection
+        self.last = [noise for _, noise in columns]
         return Answer(
-            dict(made), chosen or (_CHOSEN if is_cut else ""), "" if single else hidden, 1 if single else most
+            dict(columns), selection or (_CHOSEN if is_cut else ""), "" if single else hidden, 1 if single else most
         )
 
     def _read_source(self, source: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
@@ -290,8 +290,8 @@ class _Reader:
         aggregates = [inside.of(one.unalias()) for one in pivot.expressions]
         # DuckDB names them by the values; only a star shows them.
         columns |= {f"sordino_pivot_{i}": noise for i, noise in enumerate(aggregates * cells)}
-        chosen = answer.chosen or (_CHOSEN if any(noise.noisy or noise.why for noise in keys) else "")
-        return replace(answer, columns=columns, chosen=chosen)
+        selection = answer.chosen or (_CHOSEN if any(noise.noisy or noise.why for noise in keys) else "")
+        return replace(answer, columns=columns, chosen=selection)
 
     def _items(self, select: Any, scope: Scope) -> list[tuple[str, Any]]:
         """Return the columns of a SELECT by name: expressions, or how noise reaches the columns of a star."""
@@ -334,19 +334,20 @@ class _Expressions:
             return self._window(node)
         if isinstance(node, exp.Filter):
             value = self._aggregate(node.this)
-            kept = self.of(node.expression.this)
-            return replace(value, noisy=True, why=value.why or _CHOSEN) if kept.noisy or kept.why else value
+            condition = self.of(node.expression.this)
+            return replace(value, noisy=True, why=value.why or _CHOSEN) if condition.noisy or condition.why else value
         if isinstance(node, (exp.AggFunc, exp.WithinGroup)):
             return self._aggregate(node)
         return self._function(node)
 
     def _column(self, node: Any) -> Noise:
-        name, table = node.name.lower(), node.table.lower()
-        found = [
+        name = node.name.lower()
+        table = node.table.lower()
+        columns = [
             answer.columns[name] for alias, answer in self.scope if table in ("", alias) and name in answer.columns
         ]
-        if found:
-            return found[0] if table else _join(found)
+        if columns:
+            return columns[0] if table else _join(columns)
         if not table and name in self.named:
             item = self.named.pop(name)
             noise = self.of(item)
@@ -466,10 +467,10 @@ def _choice_steps(reader: _Expressions, node: Any) -> bool:
 
 
 def _join(noises: Iterable[Noise]) -> Noise:
-    found = Noise()
+    joined = Noise()
     for noise in noises:
-        found = found.join(noise)
-    return found
+        joined = joined.join(noise)
+    return joined
 
 
 def _cuts(query: Any, most: int) -> bool:

@@ -33,6 +33,7 @@ from sordino.ask.queries.sql.text import (
     known_dialect,
     trees,
     with_of,
+    write_duckdb,
 )
 from sordino.core.errors import QuestionRefused
 from sordino.core.lazy import load_feature
@@ -198,7 +199,7 @@ def read_statement(
     splitter.determines = determines
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
-        whole = _write(query)
+        whole = write_duckdb(query)
         query = put_moment(rewrite_forms(query, declared), moment)
         write_series(query)
         if unit is not None:
@@ -246,7 +247,7 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
     if any(cte.alias.lower() == ANSWER for cte in ctes):
         raise QuestionRefused(f"WITH may not define {ANSWER!r}: it is the released table")
     try:
-        whole = _write(query)
+        whole = write_duckdb(query)
         _expand_stars(query, columns)
         named = [
             exp.alias_(exp.column(f"{VALUE}{i}"), exp.to_identifier(name, quoted=True))
@@ -1221,7 +1222,7 @@ class _Splitter:
         """Split a sub-query, and return the name of its value in the blocks that come after."""
         exp = trees()
         query = query.this if isinstance(query, exp.Subquery) else query
-        words = _write(query)
+        words = write_duckdb(query)
         outside = self.split(query.copy())
         if self._released:
             outside = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=outside, alias="sordino_value"))
@@ -1578,7 +1579,7 @@ class _Splitter:
 
     def _add(self, select: Any, keys: tuple[Any, ...], names: dict[Any, str], values: dict[Any, str]) -> str:
         """Add the question of some keys and of all aggregates, and return the name of its answer's table."""
-        text = _write(self._with_rows(_block_of(select, {key: names[key] for key in keys}, values)))
+        text = write_duckdb(self._with_rows(_block_of(select, {key: names[key] for key in keys}, values)))
         self._reader.accept(text)
         weight = select.meta.get("weight", Fraction(1))
         if self.weights.setdefault(text, weight) != weight:
@@ -1756,7 +1757,8 @@ def _kept(select: Any, keys: Collection[str]) -> int | None:
 
     if any(by_values(node) for node in (select.args.get("where"), select.args.get("qualify")) if node is not None):
         return 0
-    order, limit = select.args.get("order"), select.args.get("limit")
+    order = select.args.get("order")
+    limit = select.args.get("limit")
     # A number in ORDER BY is the place of any column.
     members = [] if order is None else order.expressions
     if not any(by_values(one) or not isinstance(one.this, exp.Column) for one in members):
@@ -1860,14 +1862,6 @@ def _members(grouping: Any) -> tuple[Any, ...]:
     return (grouping.this,) if isinstance(grouping, exp.Paren) else (grouping,)
 
 
-def _write(tree: Any) -> str:
-    """Return a tree in DuckDB's SQL; what that has no words for is refused where it is read, and logged nowhere."""
-    from sqlglot.errors import ErrorLevel
-
-    text: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
-    return text
-
-
 def write_outside(outside: Any) -> str:
     """Return the outside in DuckDB's SQL, with what noise could make fail as NULL.
 
@@ -1876,7 +1870,7 @@ def write_outside(outside: Any) -> str:
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    text: str = _write(_totalize(outside))
+    text = write_duckdb(_totalize(outside))
     try:
         parsed = sqlglot.parse_one(text, read="duckdb")
     except SqlglotError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.nodes import sql_name
@@ -42,12 +42,12 @@ def refuse_privacy_clause(text: str) -> None:
     sordino.errors.QuestionRefused: WITH ANONYMIZATION is not supported: the loss is stated beside the question, and \
 the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9)) FROM t" with epsilon=1
     """
-    found = _CLAUSE.search(text)
+    clause = _CLAUSE.search(text)
     anonymous = _ANONYMOUS.search(text)
-    named = f"WITH {found.group(1)}" if found else anonymous.group(0) if anonymous else None
+    named = f"WITH {clause.group(1)}" if clause else anonymous.group(0) if anonymous else None
     if named is None:
         return
-    options = (found.group("options") or "") if found else ""
+    options = (clause.group("options") or "") if clause else ""
     plain = _CLAUSE.sub("", text)
     plain = _NAMED.sub(r"(CLIP(\1, \2, \3))", _CLAMPED.sub(r"(CLIP(\1, \2, \3))", _ANONYMOUS.sub(r"\1", plain)))
     plain = " ".join(plain.split())
@@ -55,10 +55,10 @@ the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9))
     loss = loss or f"{arg('epsilon=')}..."
     groups = _GROUPS.search(options)
     also = "" if groups is None else f"; max_groups = {groups.group(1)} goes into privacy_unit"
-    shown = f'ask "{plain}"' if len(plain) <= 300 else "ask the same without it"
+    instead = f'ask "{plain}"' if len(plain) <= 300 else "ask the same without it"
     raise QuestionRefused(
         f"{named.upper()} is not supported: the loss is stated beside the question, and the privacy unit and its caps in the "
-        f"declaration; {shown} with {loss}{also}"
+        f"declaration; {instead} with {loss}{also}"
     )
 
 
@@ -155,10 +155,10 @@ def moved(start: Start, text: str) -> Start:
     return (start[0] + lines, len(text) - text.rfind("\n") - 1) if lines else (start[0], start[1] + len(text))
 
 
-def only_known(place: Place, select: Any, known: set[str], where: str = "") -> None:
+def only_known(place: Place, select: Any, supported: set[str], where: str = "") -> None:
     """Raise QuestionRefused for a clause of a SELECT that is not known, by its name and place."""
     for name, value in select.args.items():
-        if value and name not in known:
+        if value and name not in supported:
             word, instead = CLAUSES.get(name, (name.strip("_").upper(), SUPPORTED))
             at = place.word(word) or (place.word(",") if word == "JOIN" else "")
             raise QuestionRefused(f"{at}{word} is not supported{where}: {instead}")
@@ -204,13 +204,13 @@ def split_statements(text: str, *, dialect: str | None = None) -> list[tuple[str
     return statements or [(text, (0, 0))]
 
 
-def is_same_table(asked: str, declared: str) -> bool:
+def is_same_table(written: str, declared: str) -> bool:
     """Return whether a name in FROM may mean a declared table: the same name, or one of the two without its schema.
 
     >>> is_same_table("shop.Orders", "orders"), is_same_table("orders", "shop.orders"), is_same_table("a.x", "b.x")
     (True, True, False)
     """
-    one, other = (name.lower().split(".") for name in (asked, declared))
+    one, other = (name.lower().split(".") for name in (written, declared))
     shorter = min(len(one), len(other))
     return one[-shorter:] == other[-shorter:]
 
@@ -256,10 +256,11 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str, start: Start) -> e
         parsed = parser.parse(list(tokens), text) if tokens else sqlglot.parse(text, dialect=dialect)
         statements = [s for s in parsed if s is not None]
     except errors.ParseError as error:
-        told = error.errors[0] if error.errors else {}
-        line, column = told.get("line") or 1, told.get("col") or 0
+        problem = error.errors[0] if error.errors else {}
+        line = problem.get("line") or 1
+        column = problem.get("col") or 0
         at = f"line {start[0] + line}, column {column + (start[1] if line == 1 else 0)}"
-        failed = f"{at}: this SQL cannot be parsed, near {told.get('highlight')!r}"
+        failed = f"{at}: this SQL cannot be parsed, near {problem.get('highlight')!r}"
     except (errors.SqlglotError, RecursionError, ValueError):
         failed = "this SQL cannot be parsed: a quote is not closed, or it is nested too deep"
     if failed:
@@ -307,6 +308,27 @@ def and_parts(condition: Any) -> list[Any]:
     if condition is None:
         return []
     return list(condition.flatten()) if isinstance(condition, trees().And) else [condition]
+
+
+def move_to_on(select: Any, join: Any, conditions: Sequence[Any]) -> None:
+    """Move some conditions of WHERE to the ON of a comma join or CROSS JOIN; the tree is changed."""
+    where = select.args["where"]
+    rest = [part for part in and_parts(where.this) if not any(part is moved for moved in conditions)]
+    unnested = [condition.unnest() for condition in conditions]
+    join.set("on", trees().and_(*unnested, copy=False) if len(unnested) > 1 else unnested[0])
+    join.set("kind", None)
+    if rest:
+        where.set("this", trees().and_(*rest, copy=False))
+    else:
+        select.set("where", None)
+
+
+def write_duckdb(tree: Any) -> str:
+    """Return a tree in DuckDB's SQL; words that it lacks are refused where they are read, and logged nowhere."""
+    from sqlglot.errors import ErrorLevel
+
+    text: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    return text
 
 
 # Cutting a text into words takes as long as a fourth of its reading, and the parser and each place that is looked up need them.

@@ -71,10 +71,10 @@ def _correlate(place: Place, query: Any, scope: Scope, declared: DeclaredNames) 
     parts = [] if where is None else [where.this.unnest()]
     while any(isinstance(part, kinds.And) for part in parts):
         parts = [p.unnest() for part in parts for p in and_parts(part)]
-    found = [(part, _compare_units(place, part, inner, scope)) for part in parts]
-    pairs = [pair for _, pair in found if pair is not None]
+    compared_units = [(part, _compare_units(place, part, inner, scope)) for part in parts]
+    pairs = [pair for _, pair in compared_units if pair is not None]
     around = {*scope.names, *(joined.alias for joined in scope.joined)} - inner.names
-    rest = [part for part, pair in found if pair is None]
+    rest = [part for part, pair in compared_units if pair is None]
     compared = any(c.table.lower() in around for part in rest for c in part.find_all(kinds.Column))
     if pairs and (compared or len(pairs) > 1):
         return _match(place, query, parts, inner, scope, declared)
@@ -112,9 +112,9 @@ def _match(
             f"{at}EXISTS that compares its rows with the row around it reads one table, without joins, groups and windows of its "
             "own"
         )
-    asked = Exists(inner.table, None)
+    exists = Exists(inner.table, None)
     base = None if inner.table == declared.table else inner.table
-    names = {name: asked.there(name) for name, _ in declared.columns_of(base).values()}
+    names = {name: exists.there(name) for name, _ in declared.columns_of(base).values()}
     theirs = {low: Expr(rename(value.node, names)) for low, (_, value) in inner.columns.items()}
 
     def column(item: Any) -> Expr:
@@ -135,7 +135,7 @@ def _match(
     if inner.where is not None:
         beside = Connective("and", rename(inner.where, names), beside)
     depth(beside)
-    return Expr(replace(asked, beside=beside))
+    return Expr(replace(exists, beside=beside))
 
 
 def _has_windows(query: Any) -> bool:
@@ -152,7 +152,8 @@ def _compare_units(place: Place, part: Any, inner: Scope, outer: Scope) -> tuple
     if of_inner.count(True) != 1:
         return None
     ours, theirs = (sides[1], sides[0]) if of_inner[0] else (sides[0], sides[1])
-    one, other = outer.column(place, ours).node, inner.column(place, theirs).node
+    one = outer.column(place, ours).node
+    other = inner.column(place, theirs).node
     return (one, other) if isinstance(one, Name) and isinstance(other, Name) else None
 
 

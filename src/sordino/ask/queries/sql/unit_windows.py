@@ -131,8 +131,8 @@ class WindowReader:
 
     def _nth(self, item: Any, function: Any, value: SequenceValue) -> Expr:
         """Return the value of the nth row, where the frame reaches it: all rows, or those up to this one and its peers."""
-        given = function.args.get("offset")
-        place = None if given is None else self._number(given)
+        offset = function.args.get("offset")
+        place = None if offset is None else self._number(offset)
         if not place:
             raise self._refuse(item, f"NTH_VALUE takes the number of a row from 1 to {_MOST_OFFSET:,}: NTH_VALUE(x, 2)")
         self._check_frame(item, "NTH_VALUE", (None, 0), (None, None))
@@ -144,17 +144,17 @@ class WindowReader:
         return when(self._add(SequenceValue(kind, None, value.partition, value.order)) >= place, nth).otherwise(None)
 
     def _offset(self, item: Any, function: Any) -> int:
-        given = function.args.get("offset")
-        if given is None:
+        number = function.args.get("offset")
+        if number is None:
             return 1
-        offset = self._number(given)
+        offset = self._number(number)
         if offset is None:
             raise self._refuse(item, f"{function.sql_name()} takes a number of rows from 0 to {_MOST_OFFSET:,}")
         return offset
 
-    def _number(self, given: Any) -> int | None:
+    def _number(self, literal: Any) -> int | None:
         """Return a whole number of rows or parts; None for what is none, or too large."""
-        digits = str(given.this) if isinstance(given, trees().Literal) and not given.is_string else ""
+        digits = str(literal.this) if isinstance(literal, trees().Literal) and not literal.is_string else ""
         return int(digits) if digits.isdigit() and int(digits) <= _MOST_OFFSET else None
 
     def _total(self, item: Any, function: Any, partition: tuple[Node, ...], order: tuple[SequenceOrder, ...]) -> Expr:
@@ -201,12 +201,12 @@ class WindowReader:
                 "a window over rows of several persons is not private: PARTITION BY names the privacy unit's column, as in "
                 "LAG(day) OVER (PARTITION BY customer ORDER BY day); windows over an answer need none",
             )
-        made = []
+        orders = []
         for one in [] if order is None else order.expressions:
             by = self._inner.value(one.this).node
             if not isinstance(by, Constant):
-                made.append(SequenceOrder(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
-        return partition, tuple(made)
+                orders.append(SequenceOrder(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
+        return partition, tuple(orders)
 
     def _window_of(self, item: Any) -> Any:
         name = str(item.args.get("alias") or "").lower().strip('"')
@@ -229,21 +229,21 @@ class WindowReader:
             return None
         if len(order) != 1:
             raise self._refuse(item, "RANGE BETWEEN needs an order by one number or day: ORDER BY day")
-        made: list[Fraction | None] = []
+        bounds: list[Fraction | None] = []
         is_time = False
         for (end, side), outward in zip(ends, (-1, 1), strict=True):
             sign = -1 if side == "PRECEDING" else 1
             if end is None or str(end).upper() == "CURRENT ROW":
-                made.append(Fraction(0))
+                bounds.append(Fraction(0))
             elif str(end).upper() == "UNBOUNDED":
                 if sign != outward:
                     raise self._refuse(item, "a frame holds rows from its first end to its last")
-                made.append(None)
+                bounds.append(None)
             else:
                 away, timed = self._away(item, end)
                 is_time = is_time or timed
-                made.append(sign * away)
-        first, last = made
+                bounds.append(sign * away)
+        first, last = bounds
         if first is not None and last is not None and first > last:
             raise self._refuse(item, "a frame ends before it begins: write RANGE BETWEEN 7 PRECEDING AND CURRENT ROW")
         return FrameReach(first, last, is_time)
@@ -253,14 +253,14 @@ class WindowReader:
         kinds = trees()
         if isinstance(end, kinds.Literal) and not end.is_string:
             return Fraction(end.this), False
-        found = read_interval(end, self._inner.value)
-        if found is None or found[0]:
+        interval = read_interval(end, self._inner.value)
+        if interval is None or interval[0]:
             raise self._refuse(
                 item,
                 "a RANGE reaches a number, or an INTERVAL of days or less: RANGE BETWEEN INTERVAL 7 DAYS PRECEDING AND"
                 " CURRENT ROW",
             )
-        return found[1] * _DAY + found[2], True
+        return interval[1] * _DAY + interval[2], True
 
     def _frame(self, item: Any) -> tuple[int | None, int | None] | None:
         """Return the rows that a frame holds, by their distance from this one; None for the rows up to this one's peers."""
@@ -297,7 +297,9 @@ class WindowReader:
             raise self._refuse(item, f"a frame's end is a number of rows up to {_MOST_OFFSET:,}")
         return sign * int(number)
 
-    def _check_frame(self, item: Any, word: str, *known: tuple[int | None, int | None], default: bool = True) -> None:
+    def _check_frame(
+        self, item: Any, word: str, *supported: tuple[int | None, int | None], default: bool = True
+    ) -> None:
         """Raise QuestionRefused for a frame by which a function would mean something else."""
         frame = self._frame(item)
         if frame is None and not default:
@@ -306,7 +308,7 @@ class WindowReader:
                 f"{word} without a frame is the row itself: write {word}(x) OVER (... ROWS BETWEEN UNBOUNDED PRECEDING AND "
                 "UNBOUNDED FOLLOWING)",
             )
-        if frame is not None and frame not in known:
+        if frame is not None and frame not in supported:
             raise self._refuse(item, f"{word} with this frame is not supported: leave the frame out")
 
     def _refuse(self, item: Any, message: str) -> QuestionRefused:
