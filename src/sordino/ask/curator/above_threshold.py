@@ -141,7 +141,7 @@ class AboveThreshold:
             return failure_of(failure)
 
     def _read_question(self, question: Any) -> _Linear:
-        """Return the question as a linear formula of one count or sum; refuse what is none."""
+        """Return the question as a linear formula of one count or sum; raises QuestionRefused for any other."""
         aggregation = read_question(question, self._table)
         refuse_foreign(aggregation)
         if not isinstance(aggregation, Aggregation):
@@ -184,7 +184,7 @@ class _Linear:
 
 
 def _read_formula(question: Aggregation) -> tuple[Fraction, Fraction]:
-    """Return by what the one aggregate is multiplied in the answer, and what is added to it."""
+    """Return the slope and the constant of the answer as a linear function of its one aggregate."""
     (aggregate,) = question.aggregates
     formulas = [f for f in question.formulas if f.alias not in question.hidden]
     if len(formulas) + (aggregate.alias not in question.hidden) != 1:

@@ -353,7 +353,7 @@ class AdaptiveSession:
         return *smooth_vectors(parts, loss.rho), {"rho": loss.rho * paid}
 
     def _turn(self) -> None:
-        """Count rho from here on: what Gaussian vectors may sum up to at what is left of the epsilon, and delta."""
+        """Count rho from here on: the rho that Gaussian vectors may sum up to within the remaining epsilon and delta."""
         with self._guard.hold():
             pair = self._loss
             # another thread was first
@@ -484,7 +484,7 @@ class CountCache:
         return tables_counts
 
     def _find(self, order: Grouping, table: ContingencyTable) -> SparseCounts | None:
-        """Return the counts of a grouping that was scanned and tells apart what the table does."""
+        """Return the counts of a scanned grouping that is at least as fine as the table's."""
         return next((counts for grouping, counts in self._kept.get(order, ()) if tells_apart(grouping, table)), None)
 
     def clear(self) -> None:
@@ -529,7 +529,7 @@ def _groupings(order: Grouping, tables: Sequence[ContingencyTable], domain: Doma
 
 
 def _cells(grouping: Grouping, domain: Domain) -> int:
-    """Return the number of cells that a grouping tells apart."""
+    """Return the number of cells of a grouping."""
     return math.prod(axis.size(domain) for axis in grouping)
 
 

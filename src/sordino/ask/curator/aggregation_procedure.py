@@ -616,7 +616,7 @@ class AggregationProcedure(Procedure):
     # ---- before the charge
 
     def columns(self, confidence: float, *, chosen: bool = False) -> Sequence[PlannedColumn]:
-        """Return what is known beforehand of each aggregate; where noisy values select rows, all groups hold together.
+        """Return each aggregate's planned columns; where noisy values select rows, errors hold for all groups together.
 
         They may be `chosen` by what is computed from the answer, too.
         """

@@ -58,7 +58,7 @@ class Batch:
         return [0.0 if plan.is_free else _worst(plan, self.confidence) for plan in self.plans]
 
     def check_covered(self, remaining: Loss) -> None:
-        """Raise BudgetExhausted unless what is left covers all plans, so that nothing is asked where it does not."""
+        """Raise BudgetExhausted unless the remaining loss covers all plans, so that none is asked otherwise."""
         left = remaining.amounts()
         cost = self.cost.amounts()
         if set(cost) != set(left):

@@ -62,7 +62,7 @@ class Connection:
         self._curators: dict[str, Curator] = {}
 
     def spend_as(self, spender: str) -> Connection:
-        """Return a connection to the same data and ledgers where what is asked counts against a spender's share as well.
+        """Return a connection to the same data and ledgers whose charges count against a spender's share as well.
 
         There a request whose process stopped, charged but not answered, is answered under its charge when it is asked again.
         """

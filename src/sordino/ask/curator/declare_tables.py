@@ -139,7 +139,7 @@ def _check_shares(shares: Mapping[str, Loss], spender: str | None, budget: Loss)
 
 
 def _by_name(stated: Mapping[str, Any], name: str | None) -> dict[str, dict[str, Any]]:
-    """Return what is stated of each of several tables; raises DeclarationError where the names are not the same."""
+    """Return the arguments of each of several tables; raises DeclarationError where their names differ."""
     tables = stated["source"]
     if name is not None:
         raise DeclarationError("is for one table: give several tables their names in {name: table}", key="name")
@@ -176,7 +176,7 @@ def _declare(
     relation: str | None,
     several: bool,
 ) -> DeclaredTable:
-    """Return a table as declared; what is wrong with one of several is said with its name."""
+    """Declare a table; an error about one of several names it."""
     try:
         unit = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
         opened = hold_source(source, domain, unit=unit.id_column, csv=csv, relation=relation)

@@ -45,7 +45,7 @@ _ROWS_PER_KEY = 3
 
 
 def dummy(domain: Domain, *, rows: int = 1000, unit: PrivacyUnit | None = None, rng: Rng | None = None) -> pa.Table:
-    """Return a made-up Arrow table of the declared shape: practice without spending, nothing in it read from data.
+    """Return a made-up Arrow table of the declared shape, to try questions without spending; nothing in it is read from data.
 
     Numbers and days are uniform between their bounds, values of categories and booleans equally likely, one cell in 20
     is missing, an identifier occurs about three times and is never missing, a list has up to 5 items. A column without

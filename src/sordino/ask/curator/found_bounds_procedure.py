@@ -58,7 +58,7 @@ class FoundBoundsProcedure(Procedure):
     assume_rows: int | None = None
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
-        """Return what is known beforehand: nothing of the errors of means whose bounds are to be found."""
+        """Return the planned columns; errors of means whose bounds are still to be found are unknown."""
         columns = list(self.within.procedure.columns(confidence))
         for i, (aggregate, column) in enumerate(zip(self.question.aggregates, columns, strict=False)):
             if _is_sought(aggregate, self.sought):

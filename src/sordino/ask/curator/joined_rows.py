@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Joinable(Protocol):
-    """A curator, as far as joined rows know it."""
+    """The part of a curator that joined rows use."""
 
     @property
     def context(self) -> TableContext:

@@ -118,7 +118,7 @@ def _units_to_show(keys: KeySelection, chance: float) -> int:
 def choose_key_selection(
     neighbors: Neighbors, loss: Loss, *, share: Fraction, counts: bool, min_units: int, named: str | None = None
 ) -> tuple[KeySelection | WeightedSelection, Loss]:
-    """Return how private keys are selected for this share of epsilon, and what is left of the loss.
+    """Choose the selection of private keys for this share of epsilon; returns it with the remaining loss.
 
     Units of several groups have weights where the question does not count them and, at worst, where every unit has all of
     its groups, a key needs 8% more units at most: where units have fewer, or large keys show in the first round, it needs
@@ -172,7 +172,7 @@ def _choose_by_weights(neighbors: Neighbors, loss: Loss, *, share: Fraction) -> 
 def _choose_by_counts(
     neighbors: Neighbors, loss: Loss, *, share: Fraction, counts: bool, min_units: int
 ) -> tuple[KeySelection, Loss]:
-    """Return the selection that shows half of the keys of the fewest units, for this share of epsilon, and what is left.
+    """Return the selection that shows a key with chance 1/2 at the fewest units, for this share of epsilon, and the rest.
 
     It is the optimal selection for one key, truncated Laplace noise, a Laplace or a Gaussian threshold; where it `counts`,
     which makes an answer of the noisy count, one of those with noise. Raises QuestionRefused where there is no delta.

@@ -204,7 +204,7 @@ def _moment_size(aggregate: MomentAggregate, parts: Sequence[Vector], scale: Map
 
 
 def _width(of: Any, part: Vector, scale: Mapping[str, Fraction]) -> float:
-    """Return the range of what is added up: a sum's reaches from 0, a centred one's from its lower to its upper bound."""
+    """Return the range of the summands: a sum's reaches from 0, a centred one's from its lower to its upper bound."""
     if isinstance(of, Name) and of.name in scale:
         return float(scale[of.name])
     low, high = part.ends

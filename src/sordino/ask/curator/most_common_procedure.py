@@ -39,7 +39,7 @@ class MostCommonProcedure(Procedure):
     mechanism: Exponential | PermuteAndFlip
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
-        """Return what is known beforehand: how many rows fewer than the most common value the chosen one may have."""
+        """Return the planned column; its error is by how many rows the selected value may fall short of the most common one."""
         error = self.mechanism.error(confidence, candidates=self.compiled.cells)
         words = f"{show_rows(error, Choices.error_unit)} at {100 * confidence:g}%"
         line = f"{self.mechanism.describe()}, among {self.compiled.cells} values"

@@ -99,7 +99,7 @@ class TableContext:
         return declared_values(rows, self.public[name].columns, columns)
 
     def other(self, name: str | None) -> TableContext:
-        """Return what is public of another private table, asked about in one statement with this one; itself for None.
+        """Return the context of another private table that one statement asks about with this one; itself for None.
 
         Their losses add up where one budget counts both (basic composition), and a ledger protects one kind of unit under one
         relation. Raises QuestionRefused elsewhere.
@@ -395,7 +395,7 @@ class Procedure(ABC):
 
     @abstractmethod
     def write(self, rows: StatementWriter) -> Any:
-        """Write the statements of the exact answer, before the charge: what is written is what `release` runs.
+        """Write the statements of the exact answer, before the charge; `release` runs exactly these.
 
         Raises QuestionRefused where the engine cannot express it. Reads nothing.
         """

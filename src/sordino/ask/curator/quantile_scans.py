@@ -286,7 +286,7 @@ class _ExactCounts:
         self._exact: list[Partition] = self._count(whole, self._widths[0])
 
     def known(self, group: int) -> Partition:
-        """Return what is known of a group now."""
+        """Return the current partition of a group."""
         return self._exact[group]
 
     def refine(self, wanted: Sequence[tuple[int, Segment]]) -> None:

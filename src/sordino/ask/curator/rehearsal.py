@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordedNoise:
-    """Hold one vector as it was before and after its noise, in whole steps, and how far a unit may move it."""
+    """One vector before and after its noise, in whole steps, and how far a unit may move it."""
 
     name: str
     exact: tuple[int, ...]
@@ -102,7 +102,7 @@ class _Recorder:
 
 
 class _OneScan:
-    """Run each tree once over rows that do not change, and give the same answer from then on."""
+    """An engine that runs each statement once, over rows that do not change, and repeats its answer."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -390,14 +390,14 @@ def _plan_block(block: Aggregation | MostCommon, table: TableContext, loss: Loss
 
 
 def _event_of(plans: Sequence[Plan]) -> Event:
-    """Return what is accounted for the blocks; a statement without any loses nothing."""
+    """Return the event of the blocks together; a statement without blocks loses nothing."""
     if not plans:
         return LaplaceEvent(Fraction(0))
     return plans[0].event if len(plans) == 1 else Composed(plan.event for plan in plans)
 
 
 def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str]:
-    """Return what is asked privately, at which loss each, and in which range a value that one takes of another counts."""
+    """Return notes on the private questions, the loss of each, and the range of a value that one takes from another."""
     if not plans:
         return ["it reads public tables alone and costs nothing"]
     rest = "all else is computed from what they release, at no cost"
@@ -473,7 +473,7 @@ def _block_table(content: ReleaseContent, names: Sequence[str]) -> pa.Table:
 
 
 def local_times(table: pa.Table) -> pa.Table:
-    """Return a released table with moments as the clock of their zone shows them: what is made of one is of that clock."""
+    """Convert the moments of a released table to wall-clock time of their zone, so that functions of them follow that clock."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -500,7 +500,7 @@ def _public_answer(name: str, table: pa.Table, columns: Sequence[tuple[str, str]
 
 
 def trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: bool) -> tuple[list[Noise], str]:
-    """Return how noise reaches each column of the answer, and the outside with a text that tells its rows apart as well."""
+    """Return how noise reaches each column of the answer, and the outside query with a column that identifies its rows."""
     from sordino.ask.engines.replicates import identify_rows
     from sordino.ask.queries.sql.statement import read_outside
 

@@ -197,7 +197,7 @@ class Aggregation:
         return {name: table for step in self.steps for name, table in getattr(step, "reads", {}).items()}
 
     def expressions(self) -> list[Node]:
-        """Return the expressions that it is made of: the condition, the keys, what is aggregated."""
+        """Return its expressions: the condition, the keys, the operands of aggregates."""
         nodes = [self.where, *(g.of for g in self.groups)]
         nodes += [getattr(a, field, None) for a in self.aggregates for field in ("of", "other")]
         nodes += [node for a in self.aggregates for node in getattr(a, "others", ())]

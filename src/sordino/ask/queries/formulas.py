@@ -129,7 +129,7 @@ def is_condition(node: Node, truths: Collection[str] = ()) -> bool:
 
 
 def check_conditions(node: Node, truths: Collection[str] = ()) -> None:
-    """Raise QuestionRefused where NOT, AND, OR or CASE is given what is no condition, as WHERE refuses it."""
+    """Raise QuestionRefused where an operand of NOT, AND, OR or CASE is no condition, as WHERE does."""
     for at in walk(node):
         needed = [at.left, at.right] if isinstance(at, Connective) else [at.of] if isinstance(at, Not | When) else []
         for part in needed:

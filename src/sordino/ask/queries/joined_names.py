@@ -284,7 +284,7 @@ def _find_table(
 def _split_key(
     name: str, own: Sequence[str | Node], key: Sequence[str], to: PublicTable
 ) -> tuple[list[str | Node], list[Node]]:
-    """Return what is compared with the declared key, in its order, and the conditions that compare other columns."""
+    """Return the expressions compared with the declared key, in its order, and the conditions on other columns."""
     compared = [own[key.index(column)] for column in to.keys]
     first = {key.index(column) for column in to.keys}
     more = [
@@ -306,7 +306,7 @@ def _show(one: str | Node) -> str:
 def _order_by_key(
     name: str, on: Sequence[str | Node], key: Sequence[str] | None, to: PublicTable
 ) -> tuple[str | Node, ...]:
-    """Return what is compared in the order of the declared key; by name, where it is not paired with it."""
+    """Return the compared expressions in the order of the declared key, matched by name unless they are paired."""
     named = [one for one in on if isinstance(one, str)]
     paired = key if key is not None else named if set(on) == set(to.keys) else to.keys
     if len(on) != len(to.keys) or set(paired) != set(to.keys):

@@ -339,7 +339,7 @@ def _pick(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
 
 
 def value_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
-    """Return how a value of a row is declared, its cell as it is held in a unit's row, and the form of that."""
+    """Return the declaration of a row's value, its cell as stored in a unit's row, and the form of that cell."""
     column = domain[of.name] if isinstance(of, Name) else None
     if isinstance(of, Name) and isinstance(column, Identifier):
         name = of.name
@@ -366,7 +366,7 @@ def value_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, s
 
 
 def _declared_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
-    """Return what is one of some declared values: as text, a whole number or a truth."""
+    """Return the same for an expression with declared values: text, whole numbers or truths."""
     declared = keys(of, domain)
     values = tuple(v for v in declared.labels if v is not None)
 
@@ -377,7 +377,7 @@ def _declared_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Buil
 
 
 def number_column(unit: Fraction, interval: Interval, missing: str) -> Column:
-    """Return the declaration of numbers in steps of a unit; an end too far to be held is open."""
+    """Return the declaration of numbers in steps of a unit; an end beyond the storable range is open."""
     low, high = (None if end is None or abs(end) >= STORED else end for end in (interval.lower, interval.upper))
     if unit == 1:
         return Integer(None if low is None else int(low), None if high is None else int(high), missing=missing)

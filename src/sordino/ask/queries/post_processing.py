@@ -1,4 +1,4 @@
-"""After: what is done to a noisy answer once it is released - HAVING, ORDER BY, LIMIT. It may not know an exact answer.
+"""Post-processing of a noisy answer: HAVING, ORDER BY, LIMIT. It may not know an exact answer.
 
 It reads the released rows alone, so it is post-processing: it costs nothing, and which rows are shown follows from noisy
 numbers and declared keys only.
@@ -73,7 +73,7 @@ class PostProcessing:
         return replace(self, having=having, order=tuple((rename(node, names), down) for node, down in self.order))
 
     def describe(self) -> str:
-        """Return what is done, in words."""
+        """Return the post-processing in words."""
         words = []
         if self.having is not None:
             words.append(f"of the answer, rows with {describe(self.having)}")
@@ -125,7 +125,7 @@ def finish_answer(
     *,
     together: bool,
 ) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
-    """Return what is shown of a noisy answer: its formulas, what `after` leaves of its rows, nothing that is hidden.
+    """Finish a noisy answer: add its formulas, keep the rows that `after` selects, drop hidden columns.
 
     Where noisy values decide which rows are left and the intervals are to hold `together`, those of the rows that are left
     allow for all rows: see `Selected`.

@@ -178,7 +178,7 @@ def vector_error(part: Vector, expected: ExpectedNoise) -> float:
 
 
 class Aggregate(Protocol):
-    """One answered column: what is counted or summed, and how noisy parts become an estimate."""
+    """One column of the answer: its vectors to count or sum, and how noisy vectors become an estimate."""
 
     @property
     def alias(self) -> str:

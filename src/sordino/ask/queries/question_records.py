@@ -1,4 +1,4 @@
-"""Questions as JSON data, and back: what a far client sends of the trees that people build in Python. Knows no data.
+"""Questions as JSON data, and back: how a remote client sends the trees that people build in Python. Knows no data.
 
 Whoever sends JSON is not trusted. Only the classes named here are read, each field by its declared type, and what the
 builders check when a person writes a question is checked again, so a question that was read is one that could have been

@@ -253,7 +253,7 @@ class UnitMark:
 def seen_from(
     name: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
 ) -> Mapping[str, PrivateTable]:
-    """Return the other private tables for private table `name`, of those for `table`, which is among them then."""
+    """Return the other private tables as seen from table `name`, given those seen from `table`, which then joins them."""
     return {other: to for other, to in {**private, table: own}.items() if other != name}
 
 

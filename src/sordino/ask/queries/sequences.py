@@ -98,7 +98,7 @@ class SequenceOrder:
         return f"{describe(self.by)}{' descending' if self.descending else ''}"
 
     def build(self, domain: Domain) -> Build:
-        """Return what orders rows alike on every engine: a number, a place in the alphabet, or a name as it is held."""
+        """Return the cell by which every engine orders rows alike: a number, a place in the alphabet, or an identifier's text."""
         of = self.by
         column = domain[of.name] if isinstance(of, Name) else None
         if isinstance(of, Name) and isinstance(column, Identifier):
@@ -404,7 +404,7 @@ class UnitSequence:
 
 
 def check_sequence(value: SequenceValue) -> None:
-    """Raise QuestionRefused for a value that no builder makes: without what it is of, its order, or with a frame too far."""
+    """Raise QuestionRefused for a value that no builder makes: without its operand or order, or with too wide a frame."""
     ends = [value.offset, *(end for end in value.frame or () if end is not None)]
     if (
         any(abs(end) > MOST_OFFSET for end in ends)
@@ -473,7 +473,7 @@ def _alphabetical(of: Node, domain: Domain) -> Build:
 
 
 def _is_narrow(of: Node, domain: Domain) -> bool:
-    """Return whether a number that is held in steps takes at most 64 bits."""
+    """Return whether a number's stored steps take at most 64 bits."""
     try:
         number = bind_number(of, domain)
     except QuestionRefused:

@@ -1,4 +1,4 @@
-"""TableFace: how a question about a table begins, where the table is held and where it is far away. It asks nothing."""
+"""TableFace: how a question about a table begins, on a Curator and on a remote table alike. It asks nothing."""
 
 from __future__ import annotations
 

@@ -182,14 +182,14 @@ class _OfDistinctSums:
 
 
 def _counted_column(of: Node) -> Node:
-    """Return what is counted of rows that meet a condition: x of CASE WHEN c THEN x END."""
+    """Return the expression counted where a condition holds: x of CASE WHEN c THEN x END."""
     while isinstance(of, When) and of.right is None:
         of = of.left
     return of
 
 
 def distinct_cell(of: Node, domain: Domain) -> tuple[BoundNumber, int | None]:
-    """Return what is counted, and how many values it can have, None where that is not declared."""
+    """Return the expression counted, and its number of possible values, None where these are not declared."""
     if isinstance(of, Bin):
         raise QuestionRefused(f"different {describe(of)} cannot be counted: group by it, or count different values")
     counted = _counted_column(of)

@@ -136,7 +136,7 @@ def _corner(a: tuple[Fraction | None, int], b: tuple[Fraction | None, int]) -> t
 
 @dataclass(frozen=True, slots=True)
 class BoundNumber:
-    """A number a row: whole steps of `unit`; `interval` as declared and `stored` as held, both in steps.
+    """A number in each row: whole steps of `unit`, in `interval` as declared and `stored` as the engine has it, in steps.
 
     `kind` is "number", "date" (days since 1970) or "datetime" (seconds since 1970 in UTC, read by the clock of `zone`);
     of a number that is a length of time, `seconds` says how many its unit of 1 stands for. `missable` says whether a row
@@ -262,7 +262,7 @@ def absolute(of: BoundNumber) -> BoundNumber:
 
 
 def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> BoundNumber:
-    """Clip on the lattice, the bounds rounded outward to whole steps; a bound that no held value can pass is left out."""
+    """Clip on the lattice, the bounds rounded outward to whole steps; a bound that no stored value can pass is left out."""
     low = None if lower is None else math.floor(lower / of.unit)
     high = None if upper is None else math.ceil(upper / of.unit)
     bounds = (_maybe(low), _maybe(high))
@@ -280,8 +280,8 @@ def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> Bou
 def bin_index(of: BoundNumber, edges: Sequence[int]) -> Build:
     """Return the bin, from 0, among ascending edges in steps, NULL outside; the last one is closed.
 
-    Bins that no held value can reach are left out, and edges beyond what is held move to one step outside it: each value
-    stays in its bin, and no constant is larger than what is held.
+    Bins that no stored value can reach are left out, and edges beyond the stored range move to one step outside it: each
+    value stays in its bin, and no constant is larger than the stored range.
     """
     low, high = of.ends
     count = len(edges) - 1
@@ -292,7 +292,7 @@ def bin_index(of: BoundNumber, edges: Sequence[int]) -> Build:
 
 
 def compare_steps(of: BoundNumber, op: str, steps: int) -> Build:
-    """Compare with a number of steps; one beyond what is held moves to one step outside it, which says the same."""
+    """Compare with a number of steps; one beyond the stored range moves to one step outside it, which is equivalent."""
     bound = _cut(of, steps)
     return comparison(lambda on: on.unclip(of.build(on), op, bound), op, lambda _: whole(bound))
 
@@ -425,7 +425,7 @@ def category_code(name: str, column: Category) -> Build:
 
 
 def encode_category(column: Category) -> Callable[[Primitives, exp.Expression], exp.Expression]:
-    """Return how a held cell becomes its code, missing cells filled where that is declared."""
+    """Encode a stored cell, with missing cells filled where that is declared."""
     places = {v: i for i, v in enumerate(column.values)}
     other = None if column.other is None else places[column.other]
 

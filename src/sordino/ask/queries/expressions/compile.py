@@ -103,13 +103,13 @@ _MOST_RELEASED = 2_000
 
 
 def bind_number(node: Node, domain: Domain) -> BoundNumber:
-    """Return what a numeric expression means; raises QuestionRefused for what is no number."""
+    """Compile a numeric expression; raises QuestionRefused for any other."""
     depth(node)
     return replace(number(node, domain), meaning=node)
 
 
 def bind_condition(node: Node, domain: Domain) -> Build:
-    """Return what a condition means; raises QuestionRefused for what is none."""
+    """Compile a condition; raises QuestionRefused for any other expression."""
     depth(node)
     return _condition(node, domain)
 
@@ -230,7 +230,7 @@ def _mark_present(cell: Build) -> Build:
 
 
 def number(node: Node, domain: Domain) -> BoundNumber:
-    """Return what a number means; raises QuestionRefused for what is none, or may grow past the range of primitives."""
+    """Compile a number; raises QuestionRefused for any other expression, and where it may grow past the range of primitives."""
     return _in_range(node, lambda: _number(node, domain))
 
 
@@ -612,7 +612,7 @@ def _equal_or_not(op: str, equal: Build) -> Build:
 
 
 def _text_of(node: Node, domain: Domain) -> Build:
-    """Return the text of an identifier, or of declared values; raises QuestionRefused for what is none."""
+    """Compile the text of an identifier, or of declared values; raises QuestionRefused for any other expression."""
     column = domain[node.name] if isinstance(node, Name) else None
     if isinstance(node, Name) and isinstance(column, Identifier):
         name = node.name

@@ -92,7 +92,7 @@ def keeps_missing(node: Node, domain: Domain) -> bool:
 
 
 def _or_empty(of: DeclaredValues) -> DeclaredValues:
-    """Return the values with an empty text for what is missing."""
+    """Return the values with an empty text in place of missing ones."""
     values = tuple("" if v is None else v for v in of.values)
 
     def build(on: Primitives) -> exp.Expression:

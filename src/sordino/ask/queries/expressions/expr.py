@@ -786,7 +786,7 @@ def as_value(value: Any) -> Value:
 
 
 def _column_node(column: str | Expr) -> Node:
-    """Return a column that is named by text, or an expression; raises QuestionRefused for what is neither."""
+    """Return the expression of a column named by text, or an expression as it is; raises QuestionRefused for anything else."""
     if not isinstance(column, (str, Expr)):
         raise QuestionRefused(f'over takes columns, such as over("id", order_by="day"), not a {type(column).__name__}')
     return col(column).node if isinstance(column, str) else column.node

@@ -503,7 +503,7 @@ def selection_name(listing: object) -> str | None:
 
 
 def check_min_units(least: int) -> int:
-    """Return the fewest units of a private key that may show; raises QuestionRefused for what is no such number."""
+    """Check the fewest units of a private key that may show; raises QuestionRefused unless it is a whole number from 1 on."""
     if isinstance(least, bool) or not isinstance(least, int) or not 1 <= least <= 10**9:
         raise QuestionRefused("min_units takes a number of units, from 1 to 10^9, such as min_units=20")
     return least
@@ -515,7 +515,7 @@ def _example(columns: Sequence[str]) -> str:
 
 
 def _table_rows(listing: object, columns: Sequence[str]) -> tuple[Sequence[str], list[tuple[Any, ...]] | None]:
-    """Return the group-by columns that a frame has, and its rows; all of them and None for what is no frame."""
+    """Return the group-by columns that a frame has, and its rows; all columns and None for anything but a frame."""
     if not (hasattr(listing, "__arrow_c_stream__") or hasattr(listing, "to_arrow_table")):
         return columns, None
     import pyarrow as pa

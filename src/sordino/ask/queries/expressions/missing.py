@@ -101,7 +101,7 @@ def _column(name: str, domain: Domain) -> Missing:
 
 
 def _known_present(condition: Node) -> tuple[frozenset[Node], frozenset[Node]]:
-    """Return what is not missing where a condition is true, and where it is not, as in COALESCE."""
+    """Return the expressions that are present where a condition is true, and where it is not, as in COALESCE."""
     if isinstance(condition, IsNull):
         return frozenset(), frozenset({condition.of})
     if isinstance(condition, Not) and isinstance(condition.of, IsNull):

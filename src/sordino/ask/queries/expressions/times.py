@@ -275,7 +275,7 @@ def constant_time(node: Constant) -> BoundNumber:
 
 
 def clip_bound(bound: Value | None, of: BoundNumber) -> Fraction | None:
-    """Return the bound of a clip in the units of what is clipped."""
+    """Return the bound of a clip in the units of the clipped expression."""
     if bound is None or of.kind in TIMES:
         return None if bound is None else moment_constant(bound, of)
     if isinstance(bound, Fraction) and not isinstance(bound, bool):

@@ -199,7 +199,7 @@ class _Reader:
         return True
 
     def _special(self, item: Any) -> Expr | None:
-        """Return the aggregate that a tree is, by its words; None for what is none."""
+        """Translate an aggregate, named by its own words; None for any other tree."""
         if isinstance(item, (trees().In, trees().Exists)):
             return self._condition(item)
         aggregate = self._aggregate(item)
@@ -476,7 +476,7 @@ class Scope:
     kept_tables: tuple[str, ...] = ()
 
     def column(self, place: Place, item: Any) -> Expr:
-        """Return what a name stands for; raises UnknownName for what is not there."""
+        """Return what a name stands for; raises UnknownName for an unknown one."""
         if isinstance(item.this, trees().Star):
             raise QuestionRefused(f"{place.word('*')}{_STAR}")
         named = next((j for j in self.joined if item.table and item.table.lower() == j.alias), None)
@@ -698,7 +698,7 @@ def _grouped_source(place: Place, source: Any, declared: DeclaredNames, ctes: Ma
 
 
 def _reads_units(select: Any, ctes: Mapping[str, Scope]) -> bool:
-    """Return whether a SELECT is grouped, or reads what is."""
+    """Return whether a SELECT is grouped, or reads a grouped one."""
     kinds = trees()
     if _is_grouped(select):
         return True

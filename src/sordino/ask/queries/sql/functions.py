@@ -29,7 +29,7 @@ _TEXTS = {"TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"}
 
 
 def read_function(item: Any, read: Read) -> Expr | None:
-    """Return what a function of a row means; None for what is none of ours. `read` translates its operands."""
+    """Translate a function of a row; None for an unsupported one. `read` translates its operands."""
     name = type(item).__name__
     if name in _NUMBERS:
         return Expr(Apply(_NUMBERS[name], read(item.this).node))

@@ -391,13 +391,13 @@ class _Reader:
         return self._constants[-1].alias
 
     def _shorten(self, item: Any, aggregate: AggregateExpr, own: str) -> str:
-        """Return an aggregate's own name with the name that a sub-query gave what is aggregated, where it has long words."""
+        """Shorten an aggregate's name: a long expression in it gives way to the name that a sub-query gave it."""
         of = None if aggregate.formula is not None else getattr(aggregate.aggregate, "of", None)
         words = "" if of is None else label(of)
         return own.removesuffix(words) + str(item.this.name) if " " in words and item.this.name else own
 
     def _formula(self, item: Any) -> AggregateExpr | None:
-        """Return arithmetic over aggregates, such as SUM(a) / SUM(b); None for what has no aggregate in it."""
+        """Translate arithmetic over aggregates, such as SUM(a) / SUM(b); None without an aggregate in it."""
         if item.find(trees().AggFunc) is None:
             return None
         parts: dict[str, AggregateExpr] = {}
@@ -503,7 +503,7 @@ class _Reader:
     # ---- aggregates
 
     def _aggregate(self, item: Any) -> AggregateExpr | None:
-        """Return the aggregate that a tree is; None for what is none."""
+        """Translate an aggregate; None for any other tree."""
         kind = type(item).__name__
         if kind not in AGGREGATES:
             return None
@@ -590,7 +590,7 @@ class _Reader:
         return int(count_.this)
 
     def _output(self, item: Any) -> Expr | None:
-        """Return the answer's column that an aggregate or a grouped expression is; None for what is no column of it."""
+        """Return the answer's column that an aggregate or a grouped expression is; None for any other expression."""
         aggregate = self._aggregate(item)
         if aggregate is not None:
             self._unseen.append(aggregate)

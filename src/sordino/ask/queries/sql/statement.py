@@ -271,7 +271,7 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
 
 
 class _NoBlocks:
-    """Takes no private block: what is computed from answers has none."""
+    """Reads a statement over answers, which has no private blocks."""
 
     def accept(self, text: str) -> None:
         del text
@@ -1880,7 +1880,7 @@ def write_outside(outside: Any) -> str:
 
 
 def _check_functions(outside: Any) -> None:
-    """Raise QuestionRefused for what is no function of released values, or may take more than a statement may."""
+    """Raise QuestionRefused for a function that is not allowed outside, or may exceed a statement's limits."""
     exp = trees()
     for node in outside.walk():
         kind = type(node).__name__

@@ -120,7 +120,7 @@ def _part(word: str, of: Any, read: Read) -> Expr:
 
 
 def _extract(item: Any, read: Read) -> Expr | None:
-    """EXTRACT(part FROM x); None for a part that is none of ours, which is refused by its place."""
+    """EXTRACT(part FROM x); None for an unsupported part, which is refused with its place."""
     word = item.this.name.lower()
     return _part(word, item.expression, read) if _WORDS.get(word, word) in PARTS else None
 
@@ -414,7 +414,7 @@ def _last_day(item: Any, read: Read) -> Expr:
 
 
 def read_interval(item: Any, read: Read) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return the months, days and seconds of an INTERVAL, or of a multiple of one; None for what is none."""
+    """Return the months, days and seconds of an INTERVAL, or of a multiple of one; None for any other expression."""
     kinds = trees()
     inner = _unwrap(item)
     if isinstance(inner, kinds.Neg):

@@ -53,7 +53,7 @@ class WindowReader:
         self._named = {str(w.this.name).lower(): w for w in select.args.get("windows") or ()}
 
     def read(self, item: Any) -> Expr | None:
-        """Return the column that a window is; None for what is none."""
+        """Return the column that a window makes; None for any other expression."""
         kinds = trees()
         if not isinstance(item, kinds.Window):
             return None
@@ -153,7 +153,7 @@ class WindowReader:
         return offset
 
     def _number(self, literal: Any) -> int | None:
-        """Return a whole number of rows or parts; None for what is none, or too large."""
+        """Return a whole number of rows or parts; None for anything else, and for too large a number."""
         digits = str(literal.this) if isinstance(literal, trees().Literal) and not literal.is_string else ""
         return int(digits) if digits.isdigit() and int(digits) <= _MOST_OFFSET else None
 
@@ -249,7 +249,7 @@ class WindowReader:
         return FrameReach(first, last, is_time)
 
     def _away(self, item: Any, end: Any) -> tuple[Fraction, bool]:
-        """Return how far an end of a frame by value is, and whether in seconds."""
+        """Return the distance of a frame's end by value, and whether it is in seconds."""
         kinds = trees()
         if isinstance(end, kinds.Literal) and not end.is_string:
             return Fraction(end.this), False

@@ -130,7 +130,7 @@ class Translator:
         self._special = special
 
     def value(self, item: Any) -> Expr:
-        """Return what an expression means; raises QuestionRefused for what is not supported."""
+        """Translate an expression; raises QuestionRefused for an unsupported one."""
         special = self._special(item)
         if special is not None:
             return special
