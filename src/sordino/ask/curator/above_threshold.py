@@ -11,7 +11,7 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sordino.ask.curator.adaptive_session import plan_adaptive
+from sordino.ask.curator.adaptive_session import plan_adaptive, pure_epsilon
 from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.charging import Charging, Failure, failure_of
 from sordino.ask.curator.plan import Answer, DataAccess, TableContext, open_rows
@@ -19,7 +19,6 @@ from sordino.ask.curator.question_reading import read_question
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.query import refuse_foreign
-from sordino.core.accounting.concentration import pure_epsilon_for
 from sordino.core.accounting.zcdp import rho_for
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.point_estimate import PointEstimate
@@ -209,7 +208,7 @@ def open_above_threshold(
         raise DeclarationError(
             "a monotone session needs neighbors add_remove: under replace, a count may rise while another falls"
         )
-    pure = PureDP(pure_epsilon_for(asked.rho) if isinstance(asked, ZCDP) else asked.epsilon)
+    pure = PureDP(pure_epsilon(asked))
     rho = None
     if isinstance(asked, type(table.cap)) and not isinstance(asked, PureDP):
         rho = asked.rho if isinstance(asked, ZCDP) else rho_for(asked.epsilon, asked.delta)

@@ -290,7 +290,7 @@ class AdaptiveSession:
         """Return the place of the first query whose answer is about above `threshold`, by AboveThreshold."""
         candidates = list(queries)
         sensitivity, unit = self._measure(candidates)
-        epsilon = _pure(loss)
+        epsilon = pure_epsilon(loss)
         mechanism = SparseVector(sensitivity, epsilon, crossings=1, monotone=is_monotone(candidates, self._neighbors))
         self._write(*candidates)
         cost = self._charge(mechanism.event)
@@ -439,7 +439,7 @@ def _whole(vector: Any) -> Any:
     return vector.tolist() if hasattr(vector, "tolist") else vector
 
 
-def _pure(loss: Loss) -> Fraction:
+def pure_epsilon(loss: Loss) -> Fraction:
     """Return the epsilon that a loss pays for; for rho the largest of a pure mechanism."""
     return pure_epsilon_for(loss.rho) if isinstance(loss, ZCDP) else loss.epsilon
 

@@ -146,7 +146,7 @@ def plan_with_found_bounds(
         return None
     of = dict.fromkeys(a.of for a in question.aggregates if isinstance(a, Average | Quantile))
     try:
-        sought = tuple(node for node in of if not _is_bounded(_number(node, table.domain)))
+        sought = tuple(node for node in of if not _number(node, table.domain).interval.bounded)
     except QuestionRefused:
         return None
     fixed = [question.where, *(g.of for g in question.groups)]
@@ -206,10 +206,6 @@ def _rest(sought: tuple[Node, ...], domain: Domain) -> Fraction:
 
 def _number(node: Node, domain: Domain) -> BoundNumber:
     return search_number(node, domain, coarse=False)
-
-
-def _is_bounded(number: BoundNumber) -> bool:
-    return number.interval.lower is not None and number.interval.upper is not None
 
 
 def _lacks_grid(node: Node, domain: Domain) -> bool:

@@ -392,31 +392,12 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
 
     With `possible`, declared keys that no row of the question can have are left out.
     """
-    if not question.aggregates and not question.groups:
-        raise QuestionRefused("a question needs at least one aggregate, such as count(), sum(...) or mean(...)")
-    if len(question.aggregates) > _MOST_AGGREGATES:
-        raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")
-    names = [*(g.alias for g in question.groups), *(n for a in question.aggregates for n in columns_of(a))]
-    names += [f.alias for f in question.formulas]
-    _check_distinct(names)
-    if question.formulas:
-        _check_formulas(question)
-    if question.after is not None:
-        after = question.after
-        if not question.groups and (after.having is not None or after.limit == 0 or after.offset):
-            raise QuestionRefused(
-                "an answer of one row has no rows to leave out: HAVING, LIMIT 0 and OFFSET go with GROUP BY"
-            )
-    # no step may be skipped
-    if domain.steps != question.steps:
-        raise QuestionRefused(
-            "a question with joins, unnest, exists or per_unit can only be read where its tables are known: hand it to plan "
-            "or ask of its own table"
-        )
+    names = _check_question(question, domain)
     key_columns, listed = _keys(question, domain) if question.groups or question.key_list else ((), False)
     if question.after is not None:
         question.after.check(names, _truth_columns(question, key_columns, listed=listed))
     condition = None if question.where is None else bind_condition(question.where, domain)
+    # Keys that no row can have are left out, of all group-by columns together where their combinations are few.
     narrowed: Possible | None = None
     declared = key_columns
     if possible is not None and key_columns and not listed and not any(k.private for k in key_columns):
@@ -482,6 +463,33 @@ def _say_left_out(question: Aggregation, domain: Domain, possible: Possible | No
     if possible is not None and not possible.exact:
         notes[_SUPERSET] = None
     return tuple(notes)
+
+
+def _check_question(question: Aggregation, domain: Domain) -> list[str]:
+    """Return the names of the answer's columns; raises QuestionRefused for a question that makes no sense of any domain.
+
+    So it does for a domain that is not made by the question's own steps: none may be skipped.
+    """
+    if not question.aggregates and not question.groups:
+        raise QuestionRefused("a question needs at least one aggregate, such as count(), sum(...) or mean(...)")
+    if len(question.aggregates) > _MOST_AGGREGATES:
+        raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")
+    names = [*(g.alias for g in question.groups), *(n for a in question.aggregates for n in columns_of(a))]
+    names += [f.alias for f in question.formulas]
+    _check_distinct(names)
+    if question.formulas:
+        _check_formulas(question)
+    after = question.after
+    if after is not None and not question.groups and (after.having is not None or after.limit == 0 or after.offset):
+        raise QuestionRefused(
+            "an answer of one row has no rows to leave out: HAVING, LIMIT 0 and OFFSET go with GROUP BY"
+        )
+    if domain.steps != question.steps:
+        raise QuestionRefused(
+            "a question with joins, unnest, exists or per_unit can only be read where its tables are known: hand it to plan "
+            "or ask of its own table"
+        )
+    return names
 
 
 def _truth_columns(question: Aggregation, key_columns: Sequence[Keys], *, listed: bool) -> set[str]:

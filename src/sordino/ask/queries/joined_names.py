@@ -59,7 +59,7 @@ def bind_names(
     steps: list[RowStep] = []
     unit = neighbors.unit
     own = PrivateTable(domain, neighbors, declared)
-    # the rows that the next joins are with, and how many joins there have been since
+    # the rows that the next joins are with, and how many steps beside them there have been since
     rows = domain
     joins = 0
     meant = _Names(table, rows, (), unit, written=names == "written")
@@ -68,26 +68,17 @@ def bind_names(
     for step in question.steps:
         if isinstance(step, PerUnit):
             steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
-            rows = step_domain(domain, steps)
-            joins = 0
         elif isinstance(step, UnitSequence):
             sequence = replace_names(step, meant.node).bind(unit, steps)
             renamed |= {old.alias: new.alias for old, new in zip(step.values, sequence.values, strict=True)}
             steps.append(sequence)
-            rows = step_domain(domain, steps)
-            joins = 0
         elif isinstance(step, UnitValues):
             steps.append(_bind_values(step, meant, private, table, own))
-            rows = step_domain(domain, steps)
-            joins = 0
+        elif isinstance(step, UnitMark):
+            steps.append(_bind_mark(step, public, private, table, own, values))
         elif isinstance(step, UnitMatch):
             steps.append(replace(step, beside=replace_names(step.beside, partial(_name_beside, step, meant))))
             rows = Domain({**rows.stored, step.column: Boolean()}, row_ceiling=rows.row_ceiling, steps=rows.steps)
-            joins = joins + 1
-        elif isinstance(step, UnitMark):
-            steps.append(_bind_mark(step, public, private, table, own, values))
-            rows = step_domain(domain, steps)
-            joins = 0
         elif isinstance(step, Unnest):
             if any(isinstance(s, UnitSequence) for s in steps):
                 # Lists do not order rows, so rows that differ in them alone are not told apart.
@@ -96,7 +87,6 @@ def bind_names(
                 )
             steps.append(step.bind(rows))
             rows = step.bind(rows).domain(rows)
-            joins = joins + 1
         elif isinstance(step, Join) and step.table.lower() in {name.lower() for name in public}:
             before = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
 
@@ -104,9 +94,13 @@ def bind_names(
                 return _Names(table, rows, [*before, join], unit, written=names == "written")
 
             steps.append(_find_table(step, public, step_domain(domain, steps), table, meant, mean, values))
-            joins += 1
         elif isinstance(step, _JOINS):
             steps.append(_find_private(step, public, private, table, own))
+        if isinstance(step, (PerUnit, UnitSequence, UnitValues, UnitMark)):
+            # It makes rows of its own, and what follows joins these.
+            rows = step_domain(domain, steps)
+            joins = 0
+        else:
             joins += 1
         joined = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
         meant = _Names(table, rows, joined, unit, written=names == "written")

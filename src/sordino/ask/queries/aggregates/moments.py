@@ -160,7 +160,7 @@ def _parts(of: Sequence[Node], domain: Domain, what: str) -> tuple[Vector, ...]:
     """Return the vectors: sums, squares (of each column where it is a correlation), product, count."""
     columns = [_center(node, domain, what) for node in of]
     pairs = [(0, 0), (1, 1), (0, 1)] if what == "correlation" else [(0, len(columns) - 1)]
-    products = [_product(columns[i], columns[j], domain, what) for i, j in pairs]
+    products = [require_bounds(Arithmetic("*", columns[i].node, columns[j].node), domain, what) for i, j in pairs]
     # missing where any column is
     every = columns[0].number if len(columns) == 1 else products[-1][0]
     # a square is missing where its number is, so nothing else is
@@ -177,10 +177,6 @@ def _parts(of: Sequence[Node], domain: Domain, what: str) -> tuple[Vector, ...]:
         role = "sum of squares" if i == j else "sum of products"
         vectors.append(Vector(role, terms, square.unit, (low - middle, high - middle), every.missable))
     return (*vectors, count_part(every))
-
-
-def _product(one: _Centred, other: _Centred, domain: Domain, what: str) -> tuple[BoundNumber, int, int]:
-    return require_bounds(Arithmetic("*", one.node, other.node), domain, what)
 
 
 def _where(of: BoundNumber, present: BoundNumber) -> BoundNumber:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -933,27 +933,10 @@ def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str
         return None
     if units is not None and ours.name.lower() not in units:
         return None
-    values: dict[str, Any] = {}
-    if is_exists:
-        if len(read.compared) != 1 or read.compared[0][0] is kinds.EQ:
-            return None
-        operator, value, other = read.compared[0]
-        if operator not in (kinds.GT, kinds.GTE):
-            values[f"{name}_least"] = kinds.Min(this=value.copy())
-        if operator not in (kinds.LT, kinds.LTE):
-            values[f"{name}_largest"] = kinds.Max(this=value.copy())
-        truths = [operator(this=kinds.column(word, table=name), expression=other.copy()) for word in values]
-        instead: Any = kinds.paren(kinds.Is(this=kinds.paren(kinds.or_(*truths)), expression=kinds.true()))
-    else:
-        item = query.expressions[0].unalias()
-        counts = isinstance(item, kinds.Count)
-        several = len(query.expressions) != 1 or item.find(kinds.AggFunc) is None
-        if several or read.compared or (not counts and item.find(kinds.Count) is not None):
-            return None
-        values[name] = item.copy()
-        instead = kinds.column(name, table=name)
-        # A person without such rows has no value, and a number of them that is 0.
-        instead = kinds.Coalesce(this=instead, expressions=[kinds.Literal.number(0)]) if counts else instead
+    beside = _extremes_of_exists(read.compared, name) if is_exists else _aggregate_of(query, read.compared, name)
+    if beside is None:
+        return None
+    values, instead = beside
     inner = kinds.Select(
         expressions=[kinds.alias_(key.copy(), f"{name}_of"), *(kinds.alias_(v, word) for word, v in values.items())]
     ).from_(source.copy())
@@ -963,6 +946,36 @@ def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str
     joined = kinds.Subquery(this=inner, alias=kinds.TableAlias(this=kinds.to_identifier(name)))
     on = kinds.EQ(this=ours.copy(), expression=kinds.column(f"{name}_of", table=name))
     return kinds.Join(this=joined, side="LEFT", on=on), instead
+
+
+def _extremes_of_exists(compared: Sequence[tuple[Any, Any, Any]], name: str) -> tuple[dict[str, Any], Any] | None:
+    """Return the extremes of a person's rows that EXISTS depends on, by name, and the condition that they meet."""
+    from sqlglot import exp as kinds
+
+    if len(compared) != 1 or compared[0][0] is kinds.EQ:
+        return None
+    operator, value, other = compared[0]
+    extremes: dict[str, Any] = {}
+    if operator not in (kinds.GT, kinds.GTE):
+        extremes[f"{name}_least"] = kinds.Min(this=value.copy())
+    if operator not in (kinds.LT, kinds.LTE):
+        extremes[f"{name}_largest"] = kinds.Max(this=value.copy())
+    truths = [operator(this=kinds.column(extreme, table=name), expression=other.copy()) for extreme in extremes]
+    return extremes, kinds.paren(kinds.Is(this=kinds.paren(kinds.or_(*truths)), expression=kinds.true()))
+
+
+def _aggregate_of(query: Any, compared: Sequence[Any], name: str) -> tuple[dict[str, Any], Any] | None:
+    """Return the one aggregate of a correlated sub-query, by name, and the value that stands in its place."""
+    from sqlglot import exp as kinds
+
+    item = query.expressions[0].unalias()
+    counts = isinstance(item, kinds.Count)
+    several = len(query.expressions) != 1 or item.find(kinds.AggFunc) is None
+    if several or compared or (not counts and item.find(kinds.Count) is not None):
+        return None
+    value = kinds.column(name, table=name)
+    # A person without such rows has no value, but their number is 0.
+    return {name: item.copy()}, kinds.Coalesce(this=value, expressions=[kinds.Literal.number(0)]) if counts else value
 
 
 def count_united(select: Any) -> None:

@@ -140,6 +140,7 @@ def join_literals(select: Any, ctes: Mapping[str, LiteralTable], own: frozenset[
 
 
 def _join_one(select: Any, join: Any, table: LiteralTable, name: str, own: frozenset[str], *, left: bool) -> None:
+    """Replace the columns of one joined table of constants by its constants, chosen by the conditions of the join."""
     exp = trees()
 
     def is_theirs(node: Any) -> bool:
@@ -148,6 +149,7 @@ def _join_one(select: Any, join: Any, table: LiteralTable, name: str, own: froze
         return node.table.lower() == name if node.table else node.name.lower() not in own
 
     def put(tree: Any, row: tuple[Any, ...]) -> Any:
+        """Return a condition with a row's constants in it."""
         changed = exp.paren(tree.copy())
         for column in [c for c in changed.find_all(exp.Column) if is_theirs(c)]:
             column.replace(row[table.columns.index(column.name.lower())].copy())
@@ -176,6 +178,7 @@ def _join_one(select: Any, join: Any, table: LiteralTable, name: str, own: froze
             f"a row of a person may meet two rows of {name}: compare one value with its columns for equality, or with ends that "
             "do not overlap, x >= lo AND x < hi; or declare it as a public table"
         )
+    # The join goes: an inner one leaves a condition that some row is met, and each column becomes a choice.
     join.pop()
     row_conditions = [exp.and_(*(part.copy() for part in condition)) if condition else None for condition in conditions]
     if not left and any(condition is not None for condition in row_conditions):

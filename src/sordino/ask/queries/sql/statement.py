@@ -848,15 +848,10 @@ class _Splitter:
         tables = [
             exp.to_table(self._add(select, one, names, values)) if aggregates or one else single.copy() for one in sets
         ]
-        outer = select.copy()
         groupings = {
-            node: f"{GROUPING}{i}" for i, node in enumerate(dict.fromkeys(outer.find_all(exp.Grouping, exp.GroupingId)))
+            node: f"{GROUPING}{i}"
+            for i, node in enumerate(dict.fromkeys(select.find_all(exp.Grouping, exp.GroupingId)))
         }
-        for part in ("from_", "from", "joins", "where", "group", "having", "laterals", "sample", "hint"):
-            outer.set(part, None)
-        having = select.args.get("having")
-        if having is not None:
-            outer.set("where", exp.Where(this=having.this.copy()))
         source = tables[0]
         if several:
             # Each grouping has its own values of groups, beside its keys.
@@ -868,6 +863,22 @@ class _Splitter:
             source = self._union(tables, sets, names, values, groupings, {}, of_sets)
         if of_groups:
             source.set("alias", exp.TableAlias(this=exp.to_identifier(_GROUPS)))
+        return self._surround(select, source, names, {**values, **groupings}, of_groups)
+
+    def _surround(
+        self, select: Any, source: Any, names: dict[Any, str], values: dict[Any, str], of_groups: dict[Any, Any]
+    ) -> Any:
+        """Return the SELECT over a block's answers, in which keys and aggregates are columns of `source`.
+
+        `names` are those of keys, `values` those of aggregates and groupings, `of_groups` sub-queries that stand for aggregates.
+        """
+        exp = trees()
+        outer = select.copy()
+        for part in ("from_", "from", "joins", "where", "group", "having", "laterals", "sample", "hint"):
+            outer.set(part, None)
+        having = select.args.get("having")
+        if having is not None:
+            outer.set("where", exp.Where(this=having.this.copy()))
         outer = outer.from_(source)
         aliases = {item.alias.lower() for item in outer.expressions if isinstance(item, exp.Alias)}
         for place, item in enumerate(outer.expressions):
@@ -880,7 +891,7 @@ class _Splitter:
                 same.replace(query.copy())
         for part in list(outer.iter_expressions()):
             if part is not source and not isinstance(part, exp.From):
-                self._swap(part, names, {**values, **groupings})
+                self._swap(part, names, values)
         self._look_up_outside(outer)
         for column in outer.find_all(exp.Column):
             is_released = column.name.startswith((KEY, VALUE, GROUPING)) or column.name.lower() in aliases
