@@ -36,7 +36,7 @@ PARTS = 1024
 
 
 class AboveThreshold:
-    """Answer a stream of questions with yes or no until `count` of them were yes (Lyu, Su, Li 2017).
+    """A sparse-vector session: answers a stream of questions with yes or no until `count` were yes (Lyu, Su, Li 2017).
 
     A question is a count or a sum, or a linear formula of one, such as 100 - count() / 4, in Python or SQL; its distance and
     its sensitivity are those of the formula. The distance from its threshold is measured in that, rounded down to 1/1024, so all

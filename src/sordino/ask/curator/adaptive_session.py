@@ -94,7 +94,7 @@ class AdaptiveQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveProcedure(Procedure):
-    """Hold the event of a whole run; `inner` is the loss that its session counts. Its columns are not known beforehand.
+    """The procedure of an adaptive run, charged as one event; `inner` is the loss that its session counts.
 
     Where `smooth`, the session counts the rho of Gaussian DP: it draws Gaussian noise for vectors, and nothing else. Where
     `inner` is a pair, it counts epsilon until a question asks for rho (`AdaptiveSession`).
@@ -197,7 +197,7 @@ def run_adaptive(
 
 
 class AdaptiveSession:
-    """Answer an adaptive algorithm's questions until its loss is used up or it ends.
+    """Answers an adaptive algorithm's questions until its loss is used up or it ends.
 
     `make_release` makes an answer a Release: question, answer, event, cost, spent so far, left. One session may serve the
     threads of its algorithm; a forked process or a copy would count by itself, so neither is answered. Questions are of
@@ -452,7 +452,7 @@ _MOST_TOGETHER = 1 << 20
 
 
 class CountCache:
-    """Count rows by the groupings of tables, each once."""
+    """Counts of rows by the groupings of tables, each scanned once."""
 
     def __init__(self, rows: DataAccess, domain: Domain) -> None:
         self._rows = rows

@@ -39,7 +39,7 @@ PlanAt = Callable[[int, Fraction], Plan]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Batch:
-    """Hold the plans of several questions, each with a loss of its own; give it to `ask` for a list of releases."""
+    """The plans of several questions, each with a loss of its own; `ask` turns it into a list of releases."""
 
     plans: tuple[Plan, ...]
     confidence: float

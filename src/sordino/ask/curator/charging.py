@@ -43,7 +43,7 @@ _CALL_OUT = (
 
 
 class Charging:
-    """Charge plans about one table to its ledger, and to the share of a spender where one is named.
+    """Charges plans about one table to its ledger, and to the share of a spender where one is named.
 
     `private` is False where the noise is seeded, and `remarks` are notes about the table. One that `resumes` answers a request
     whose process stopped, under the charge that it made: no answer of it left, since an answer is stored first, and the

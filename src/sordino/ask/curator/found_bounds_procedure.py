@@ -43,7 +43,7 @@ Bounds = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBoundsProcedure(Procedure):
-    """Find bounds for the numbers `sought`, then answer the question with each clipped to its own.
+    """Finds bounds for the numbers `sought`, then answers the question with each clipped to its own.
 
     The search and the answer are adaptive, and counted as sums within one charge (`plan_adaptive`): each number's search
     takes `SHARES` of an equal part of the loss, the answer all the rest. `within` is the question in stand-in bounds, from

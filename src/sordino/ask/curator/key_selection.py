@@ -39,7 +39,7 @@ KeySelector = CountingThreshold | PartitionSelection
 
 @dataclass(frozen=True, slots=True)
 class KeySelection:
-    """Show private keys by `selector`, and none of fewer than `min_units` units.
+    """The selection of private keys by `selector`, of at least `min_units` units.
 
     Theorem (pre-thresholding): the whole costs what the selector costs. Each key's count n becomes max(0, n - min_units +
     1) before it. Counts of neighbors that differ by 1 at most still do, the same keys or fewer differ, and a key of no

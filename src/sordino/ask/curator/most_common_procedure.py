@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostCommonProcedure(Procedure):
-    """Choose one declared value by a selection mechanism."""
+    """Selects one declared value by a selection mechanism."""
 
     question: MostCommon
     compiled: CompiledQuery

@@ -41,7 +41,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """What does not fit a declaration, in exact counts: NOT PRIVATE."""
+    """Counts of the data that does not fit a declaration, exact: NOT PRIVATE."""
 
     rows: int
     columns: Mapping[str, CellCounts]

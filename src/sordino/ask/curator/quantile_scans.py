@@ -52,7 +52,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Texts(Protocol):
-    """What writes the scans: words for one tree, and its text."""
+    """Writes the scans: primitives for one tree, and its text."""
 
     def primitives(self) -> Primitives:
         """Return new words for one tree."""
@@ -62,7 +62,7 @@ class Texts(Protocol):
 
 
 class Scans(Texts, Protocol):
-    """What runs them: it gives the exact answer of a text."""
+    """Runs the scans: returns the exact answer of a text."""
 
     def run(self, statement: Statement) -> pa.Table:
         """Return the exact answer of a text."""
@@ -70,7 +70,7 @@ class Scans(Texts, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuantile:
-    """Hold an aggregate of quantiles with its selection; nothing is spent, nothing of the data is used.
+    """A planned aggregate of quantiles with its selection; nothing is spent, nothing of the data is used.
 
     `lead` is the aggregate that it is found together with.
     """
@@ -276,7 +276,7 @@ def bin_widths(values: int, groups: int) -> list[int]:
 
 
 class _ExactCounts:
-    """Hold what was counted of each group's values; an instance lives for one release."""
+    """The exact counts of each group's values so far; an instance lives for one release."""
 
     def __init__(self, plan: PlannedQuantile, rows: Scans, first: Statement | None = None) -> None:
         self._plan = plan

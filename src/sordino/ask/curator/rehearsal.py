@@ -77,7 +77,7 @@ def _engine_of(curator: Curator) -> Any:
 
 
 class _Recorder:
-    """Add a mechanism's noise, and note the vector before and after it."""
+    """A mechanism that records each vector before and after its noise."""
 
     def __init__(self, name: str, mechanism: Any, records: list[RecordedNoise]) -> None:
         self._name = name

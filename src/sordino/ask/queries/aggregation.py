@@ -74,7 +74,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """Ask for `aggregates` over the rows where `where` is true, one row for each combination of declared keys.
+    """A question for `aggregates` over the rows where `where` is true, one row for each combination of declared keys.
 
     Every declared key appears, also where no row has it, so the shape of the answer is public. `after` is done to the
     noisy answer. `sample` is the share of units, each by a secret coin, that are used at all. `steps` make its rows.

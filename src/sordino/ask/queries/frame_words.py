@@ -137,7 +137,7 @@ _MEANT: dict[str, dict[str, str]] = {
 
 
 class UnknownWord(AttributeError):
-    """An attribute that there is not. Its text, which names the word that was meant, is made when it is read."""
+    """An unknown attribute. Its text suggests the word that was meant, and is made only when it is read."""
 
     def __init__(self, thing: object, word: str, kind: str) -> None:
         super().__init__(thing, word, kind)

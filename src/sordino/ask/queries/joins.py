@@ -57,7 +57,7 @@ JoinKind = Literal["inner", "left", "semi", "anti"]
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Join public table `table` where its key equals `on`: a row step. "inner" drops rows that meet none.
+    """A join of public table `table` where its key equals `on`: a row step. "inner" drops rows without a match.
 
     `on` are columns of the rows before, or expressions of them, and `key` the public columns that the question compares them
     with, the declared key where None. `condition` is what else ON asks, of both sides. `to` is the declared table, once it is
@@ -254,7 +254,7 @@ _MOST_ROWS = 2**48
 
 @dataclass(frozen=True, slots=True)
 class Unnest:
-    """Turn each row into one for each item of its list in `column`: a row step.
+    """One row for each item of a row's list in `column`: a row step.
 
     `most` is the declared max_items, 0 until the table is known.
     """

@@ -170,7 +170,7 @@ class UnitColumn:
 
 @dataclass(frozen=True, slots=True)
 class PerUnit:
-    """Make one row of all rows of a unit that meet `where`: its own column and `values`; a unit without any has no row.
+    """One row of all rows of a unit that meet `where`: its own column and `values`; a unit without any has no row.
 
     `unit` is the column of the unit, once it is known; `limits` are the values that the question clips only because it needs
     bounds, with those that the declaration implies.

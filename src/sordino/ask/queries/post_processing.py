@@ -29,7 +29,7 @@ _BIN = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:/[0-9]+)?), ")
 
 @dataclass(frozen=True, slots=True)
 class PostProcessing:
-    """Keep released rows that meet `having`, in the order of `order` (an expression, descending or not), `limit` at most.
+    """The released rows that meet `having`, in the order of `order` (an expression, descending or not), `limit` at most.
 
     `offset` rows are skipped first. Names in it are columns of the answer.
     """

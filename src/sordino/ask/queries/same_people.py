@@ -59,7 +59,7 @@ from sordino.core.source import PrivateTable, PublicTable
 
 @dataclass(frozen=True, slots=True)
 class UnitJoin:
-    """Join the rows of private table `table` by the unit: a row step. "inner" drops rows of units that it does not have.
+    """A join of private table `table` by the unit: a row step. "inner" drops rows of units that it does not have.
 
     A unit has as many joined rows as the product of the bounds of both tables; a question may bound them tighter.
     """
@@ -117,7 +117,7 @@ class UnitJoin:
 
 @dataclass(frozen=True, slots=True)
 class UnitMatch:
-    """Add a true or false column: whether the row's unit has rows in `table` that meet `beside`, of them and the row. A row step.
+    """A column that says whether the row's unit has rows in `table` that meet `beside`, a condition on both rows. A row step.
 
     `to` is None where that is the question's own table, whose declaration is `own`. `column` is the column's name: what it says.
     """
@@ -185,7 +185,7 @@ class UnitMatch:
 
 @dataclass(frozen=True, slots=True)
 class UnitMark:
-    """Add a true or false column: whether the row's unit has rows in `table` that meet `matching`. A row step.
+    """A column that says whether the row's unit has rows in `table` that meet `matching`. A row step.
 
     `steps` make these rows of the table's. `to` is None where that is the question's own table. `column` is the column's name:
     what it says.

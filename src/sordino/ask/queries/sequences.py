@@ -298,7 +298,7 @@ class SequenceValue:
 
 @dataclass(frozen=True, slots=True)
 class UnitSequence:
-    """Add to each row that meets `where` what it is among its unit's rows that do: a row step.
+    """Window values of each row that meets `where` among the rows of its unit that do: a row step.
 
     `unit` is the column of the unit, once it is known; `limits` are as of `PerUnit`.
     """

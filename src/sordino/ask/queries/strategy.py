@@ -111,7 +111,7 @@ def find_strategy(
 
 
 class _Search:
-    """The blocks that a question may use, and what each assignment of its aggregates to them would err by."""
+    """The blocks that a question may use, and the error of each assignment of its aggregates to them."""
 
     def __init__(
         self,

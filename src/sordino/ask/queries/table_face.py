@@ -17,7 +17,7 @@ from sordino.core.loss import Number
 
 
 class TableFace(ABC):
-    """Begin questions about a table; rows and columns are never released it."""
+    """The beginnings of questions about a table; nothing is released by it."""
 
     @property
     @abstractmethod

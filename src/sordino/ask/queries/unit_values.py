@@ -30,7 +30,7 @@ _KNOWN = {"min": "<=", "max": ">="}
 
 @dataclass(frozen=True, slots=True)
 class UnitValues:
-    """Add to each row the values of its unit that `steps` make of a table's rows, of those that meet `having`: a row step.
+    """Values of a row's unit beside the row: what `steps` make of a table's rows, of units that meet `having`. A row step.
 
     "inner" drops the rows of units that have none. `on` is the column of the rows that is compared with the unit `of_unit` of
     the other side. `to` is the other table, and `own` the question's own, once they are known; `is_own` says which is meant.

@@ -46,7 +46,7 @@ def contribution_bins() -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """Count units by their number of rows, or by the number of different keys `of` in them, in public bins.
+    """The numbers of units by their number of rows, or by that of different keys `of` in them, in public bins.
 
     With `pairs`, count pairs of unit and key by their number of rows, for the first so many keys of each unit.
 

@@ -28,7 +28,7 @@ _LARGEST = 2**52
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distances:
-    """Ask for the l1 distance between each exact table of counts and its public model, as one vector.
+    """The l1 distances between exact tables of counts and their public models, as one vector.
 
     `models` gives for each table its cells, flat in row-major order, as whole numbers of `1 / PARTS` rows.
 

@@ -76,7 +76,7 @@ def powers_of_two() -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MagnitudeHistogram:
-    """Count rows in the bins [e0, e1), ..., [e(n-1), en], edges in steps; what lies outside is clipped to the ends.
+    """Counts of rows in the bins [e0, e1), ..., [e(n-1), en], edges in steps; values outside are clipped to the ends.
 
     With `offsets`, also the sum of (x - start) / width over each bin, in 1 / PARTS, rounded down once a bin.
 
@@ -166,7 +166,7 @@ def _text_of(edges: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TailCount:
-    """Score one edge of a histogram by the rows beyond it: few (target - rows), many (rows - target), near (-distance).
+    """The score of one edge of a histogram by the rows beyond it: few (target - rows), many (rows - target), near (-distance).
 
     `handicap`, a public number, is taken off, so that of many empty edges the nearest is likely.
 
@@ -223,7 +223,7 @@ class TailCount:
 
 @dataclass(frozen=True, slots=True)
 class OutsideCount:
-    """Count the rows below bin `first` of a histogram, from there to before bin `last`, and from `last` on.
+    """Counts of rows below bin `first` of a histogram, from there to before bin `last`, and from `last` on.
 
     Theorem: a row is in one of the three, so they move by C in l1 (add_remove; replace: 2C).
     """

@@ -127,7 +127,7 @@ class ContingencyTable:
 
 @dataclass(frozen=True, slots=True)
 class MarginalQuery:
-    """Ask for several tables of counts at once, one noisy vector each; `shares` splits the loss, None equally.
+    """Several tables of counts at once, one noisy vector each; `shares` splits the loss, None equally.
 
     Theorem: a unit of C rows moves each of k tables by at most C in l1 under add_remove (2C under replace), since a row
     is in one cell of a table; so all together by kC in l1 and, with noise of equal width, sqrt(k) C in l2.

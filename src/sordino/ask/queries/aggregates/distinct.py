@@ -24,7 +24,7 @@ from sordino.core.neighbors import Neighbors, Sensitivity
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Count the different values of a column, as declared: clipped, on their grid, missing cells left out.
+    """The number of different values of a column, as declared: clipped, on their grid, missing cells left out.
 
     With `others` the different combinations; a row in which any of them is missing has none, unless `missing`. A row has one
     combination, as it has one value, so the sensitivity is that of values, of which as many are possible as the columns' own
@@ -102,7 +102,7 @@ DISTANCES = {"distances": 1, "squares": 2}
 
 @dataclass(frozen=True, slots=True)
 class DistinctSum:
-    """Sum the different values of a bounded number, each once; missing cells are left out.
+    """The sum of the different values of a bounded number, each once; missing cells are left out.
 
     With a `power` of 1 or 2 of their distances from the lower bound, or of the squares of these: no two values have the same.
     """

@@ -18,7 +18,7 @@ from sordino.core.neighbors import ContributionBounds
 
 @dataclass(frozen=True, slots=True)
 class MostCommon:
-    """Ask which declared value (or bin) of a column most of the rows that meet `where` have.
+    """The declared value (or bin) of a column that most of the rows that meet `where` have.
 
     What is missing is a value where the column keeps it, but not to SQL's MODE (`present`): it then counts no row.
     """

@@ -30,7 +30,7 @@ _FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """Find the values of a bounded number at `levels` of its order; rows in which it is missing take no part.
+    """The values of a bounded number at `levels` of its order; rows in which it is missing take no part.
 
     With `spread` the answer is the last level's value less the first's. A column a level otherwise, in the order given.
     """

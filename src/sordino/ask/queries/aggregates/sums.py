@@ -27,7 +27,7 @@ from sordino.core.primitives import WIDEST
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Count rows; where `of` is given, the rows in which it is not missing."""
+    """The number of rows; with `of`, of the rows in which it is not missing."""
 
     of: Node | None
     alias: str
@@ -77,7 +77,7 @@ _EXTREME = 2**800
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Sum a number over rows; rows in which it is missing take no part.
+    """The sum of a number over rows; rows in which it is missing take no part.
 
     With `per_unit`, each unit's total in a group is clipped to these bounds, and no bound on its rows or their values acts.
     """
@@ -123,7 +123,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """Average a number over the rows that have it: center + (sum of value - center) / count, both noisy.
+    """The mean of a number over the rows that have it: center + (sum of value - center) / count, both noisy.
 
     Where no vectors do better (`queries.strategy`), sum and count get noise of their own: by sequential composition the two
     costs add, split half and half. Centring at (lower + upper) / 2 halves the sum's sensitivity under add_remove.

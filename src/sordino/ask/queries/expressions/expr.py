@@ -53,7 +53,7 @@ _MOST_OFFSET = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr:
-    """Write an expression: arithmetic `+ - *`, comparisons, `&`, `|`, `~`, and the methods below.
+    """An expression over the columns of a row: arithmetic `+ - *`, comparisons, `&`, `|`, `~`, and the methods below.
 
     Its truth is refused, so that `0 < col("x") < 9` cannot lose its half.
 

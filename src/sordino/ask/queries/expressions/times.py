@@ -330,7 +330,7 @@ def length_of_time(function: str, of: BoundNumber) -> BoundNumber:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A date or moment truncated: `value` is where its part begins, `index` counts the parts, `label` says where one begins."""
+    """A truncated date or moment: `value` is the begin of its part, `index` counts the parts, `label` gives the begin of one."""
 
     value: BoundNumber
     index: BoundNumber

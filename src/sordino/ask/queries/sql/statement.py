@@ -135,7 +135,7 @@ Determines = Callable[[str, Collection[str], str], bool]
 
 
 class BlockReader(Protocol):
-    """Says what a text of a private block means; raises QuestionRefused for one that is no private question."""
+    """Reads the text of a private block; raises QuestionRefused for one that is no private question."""
 
     def accept(self, text: str) -> None:
         """Take a block's text, in which the released values that were declared may stand."""
