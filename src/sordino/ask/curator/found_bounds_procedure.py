@@ -104,7 +104,7 @@ class FoundBoundsProcedure(Procedure):
         assert isinstance(answer, tuple)
         outputs = self._without_unfound(answer[1], ends)
         notes = tuple(_say(node, bounds_of, self.question) for node, bounds_of in ends.items())
-        return ReleaseContent(answer[0], outputs, notes, _chosen(ends))
+        return ReleaseContent(answer[0], outputs, notes, _bounds_on_record(ends))
 
     def _find_ends(self, session: AdaptiveSession, node: Node, part: Loss) -> Ends | None:
         return find_ends(session, self._rows_asked(node), _number(node, self.table.domain), part)
@@ -263,7 +263,7 @@ def _say(node: Node, ends: Ends | None, question: Aggregation) -> str:
     )
 
 
-def _chosen(ends: dict[Node, Ends | None]) -> tuple[tuple[str, Fraction | None], ...]:
+def _bounds_on_record(ends: dict[Node, Ends | None]) -> tuple[tuple[str, Fraction | None], ...]:
     values: list[tuple[str, Fraction | None]] = []
     for node, bounds in ends.items():
         suffix = "" if len(ends) == 1 else f"_{describe(node)}"

@@ -141,7 +141,7 @@ def relative_error(plan: Plan, split: LossSplit, confidence: float, rows: int | 
         sizes = sizes_of(plan.question, procedure.compiled, split, rows)
     else:
         # a choice: its error is in rows
-        sizes = [_stated(columns[0].names, split.scale) or _rows(rows)]
+        sizes = [_stated_size(columns[0].names, split.scale) or _rows(rows)]
     return max(error / size for error, size in zip(_errors(columns[: len(sizes)]), sizes, strict=True))
 
 
@@ -168,7 +168,7 @@ def check_scale(questions: Sequence[Aggregation], split: LossSplit) -> None:
 
 
 def _size(aggregate: Aggregate, parts: Sequence[Vector], scale: Mapping[str, Fraction], rows: int | None) -> float:
-    stated = _stated((aggregate.alias, *columns_of(aggregate)), scale)
+    stated = _stated_size((aggregate.alias, *columns_of(aggregate)), scale)
     if stated is not None:
         return stated
     if isinstance(aggregate, MomentAggregate):
@@ -182,7 +182,7 @@ def _size(aggregate: Aggregate, parts: Sequence[Vector], scale: Mapping[str, Fra
     return float(getattr(parts[0].rule, "values", None) or _rows(rows))
 
 
-def _stated(names: Sequence[str], scale: Mapping[str, Fraction]) -> float | None:
+def _stated_size(names: Sequence[str], scale: Mapping[str, Fraction]) -> float | None:
     return next((float(scale[name]) for name in names if name in scale), None)
 
 

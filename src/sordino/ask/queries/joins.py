@@ -109,7 +109,7 @@ class Join:
         to = public_table(self)
         cells: list[exp.Expression] = []
         keys: list[exp.Expression] = []
-        for place, (cell, key) in enumerate(self._compared(on, domain)):
+        for place, (cell, key) in enumerate(self._compared_cells(on, domain)):
             column = sql().column(f"sordino_key_{place}")
             cells.append(cell)
             keys.append(column if key is None else on.code_of(column, key, None))
@@ -123,7 +123,7 @@ class Join:
                 on.keep(holds)
         return on
 
-    def _compared(
+    def _compared_cells(
         self, on: Primitives, domain: Domain
     ) -> Iterator[tuple[exp.Expression, Sequence[str] | Sequence[int] | None]]:
         """Give the cells that are compared with the key, each with the values whose places they are, if they are places."""

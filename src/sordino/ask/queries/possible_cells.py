@@ -85,7 +85,7 @@ def find_uses(nodes: Iterable[Node], domain: Domain) -> dict[str, Uses]:
 
 def _look_up(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
     """Note what a simple expression over one bare column looks at; False for any other expression."""
-    of, values = _compared(node)
+    of, values = _split_comparison(node)
     if not isinstance(of, Name):
         return False
     column = domain[of.name]
@@ -142,7 +142,7 @@ def _divide_clock(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
     return True
 
 
-def _compared(node: Node) -> tuple[Node | None, Sequence[Any]]:
+def _split_comparison(node: Node) -> tuple[Node | None, Sequence[Any]]:
     """Return what a simple expression is of, and the constants that it is compared with."""
     if isinstance(node, Compare):
         left = node.left

@@ -292,7 +292,7 @@ def _cells(parts: Sequence[Vector]) -> Iterator[tuple[list[tuple[str, Terms]], i
         )
     if len(parts) < 3:
         return
-    y, (least, most) = (x, (low, high)) if len(parts) == 3 else (_centred(parts[1], count), parts[1].ends)
+    y, (least, most) = (x, (low, high)) if len(parts) == 3 else (_center(parts[1], count), parts[1].ends)
     if least == most:
         return
     sums: list[Terms] = [{parts[-2].terms[0][1]: 1}, x, y, {count: 1}]
@@ -316,7 +316,7 @@ def _products(
     return products
 
 
-def _centred(part: Vector, count: SqlAggregate) -> Terms:
+def _center(part: Vector, count: SqlAggregate) -> Terms:
     return {part.terms[0][1]: 1, count: -part.lift}
 
 

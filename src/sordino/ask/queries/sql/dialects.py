@@ -58,14 +58,14 @@ def _trees() -> Any:
     return kinds
 
 
-def _moved(node: Any, by: int) -> Any:
+def _shift_by(node: Any, by: int) -> Any:
     kinds = _trees()
     sides = {"this": node.copy(), "expression": kinds.Literal.number(1)}
     return kinds.Paren(this=kinds.Add(**sides) if by > 0 else kinds.Sub(**sides))
 
 
 def _day_of_week(node: Any, dialect: str) -> Any:
-    return _moved(node, 1) if dialect in _FROM_ONE else None
+    return _shift_by(node, 1) if dialect in _FROM_ONE else None
 
 
 def _extract(node: Any, dialect: str) -> Any:
@@ -97,13 +97,13 @@ def _refuse_sundays(dialect: str) -> None:
         )
 
 
-def _named(node: Any, dialect: str) -> Any:
+def _unknown_function(node: Any, dialect: str) -> Any:
     """WEEKDAY and YEARWEEK are functions that the parser does not know."""
     kinds = _trees()
     name = str(node.this).upper()
     arguments = node.expressions
     if name == "WEEKDAY" and dialect in _FROM_MONDAY and len(arguments) == 1:
-        return _moved(kinds.DayOfWeekIso(this=arguments[0].copy()), -1)
+        return _shift_by(kinds.DayOfWeekIso(this=arguments[0].copy()), -1)
     if name == "YEARWEEK" and dialect == "mysql":
         if len(arguments) != 2 or arguments[1].name not in ("1", "3"):
             raise QuestionRefused("YEARWEEK(x) begins weeks on Sunday in mysql: write YEARWEEK(x, 3), that of ISO 8601")
@@ -221,7 +221,7 @@ def _similar(node: Any, _: str) -> None:
 
 _CHANGES: dict[str, Callable[[Any, str], Any]] = {
     "AddMonths": _months,
-    "Anonymous": _named,
+    "Anonymous": _unknown_function,
     "Cast": _cast,
     "Convert": _convert,
     "DateDiff": _difference,
@@ -1105,7 +1105,7 @@ def count_combinations(select: Any, *, least: int) -> None:
         return
     if distinct is None and (group is None or not _has_only(group, {"expressions"})):
         return
-    keys = columns if group is None else [_named_by_place(key, columns) for key in group.expressions]
+    keys = columns if group is None else [_item_by_place(key, columns) for key in group.expressions]
     if set(keys) != set(columns):
         return
     counted = columns[0] if len(columns) == 1 else kinds.Tuple(expressions=columns)
@@ -1114,7 +1114,7 @@ def count_combinations(select: Any, *, least: int) -> None:
         select.set(part, inner.args.get(part))
 
 
-def _named_by_place(key: Any, columns: list[Any]) -> Any:
+def _item_by_place(key: Any, columns: list[Any]) -> Any:
     """Return the item of SELECT that a number in GROUP BY stands for; any other key as it is."""
     place = int(key.this) if key.key == "literal" and not key.is_string and key.this.isdigit() else 0
     return columns[place - 1] if 1 <= place <= len(columns) else key

@@ -925,7 +925,7 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str
     windows: WindowReader | None = None
     if has_window(select):
         windows = WindowReader(place, select, values)
-        values = _windowed(place, declared, scope, windows)
+        values = _window_translator(place, declared, scope, windows)
     columns: dict[str, tuple[str, Expr]] = {}
     for item in select.expressions:
         columns.update(_project(place, item, scope, values, columns))
@@ -935,12 +935,12 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str
     if windows is None:
         return replace(scope, columns=every, where=rows, joined=())
     # A window looks at the rows that WHERE keeps; QUALIFY filters rows after it.
-    condition = _qualified(place, select, declared, scope, windows)
+    condition = _qualify_condition(place, select, declared, scope, windows)
     step = UnitSequence(tuple(windows.values), rows)
     return replace(scope, columns=every, where=condition, joined=(), steps=(*scope.steps, step))
 
 
-def _windowed(
+def _window_translator(
     place: Place,
     declared: DeclaredNames,
     scope: Scope,
@@ -961,13 +961,15 @@ def _windowed(
     return translator
 
 
-def _qualified(place: Place, select: Any, declared: DeclaredNames, scope: Scope, windows: WindowReader) -> Node | None:
+def _qualify_condition(
+    place: Place, select: Any, declared: DeclaredNames, scope: Scope, windows: WindowReader
+) -> Node | None:
     """Return the condition of QUALIFY, in which names of SELECT may stand."""
     clause = select.args.get("qualify")
     if clause is None:
         return None
     named = qualify_names(select, lambda name: name.lower() in scope.every())
-    node = _windowed(place, declared, scope, windows, named).value(clause.this).node
+    node = _window_translator(place, declared, scope, windows, named).value(clause.this).node
     depth(node)
     return node
 

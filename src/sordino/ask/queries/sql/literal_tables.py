@@ -45,7 +45,7 @@ def read_literals(query: Any, ctes: Mapping[str, LiteralTable], names: Sequence[
         rows = [tuple(row.expressions) if isinstance(row, exp.Tuple) else (row,) for row in query.expressions]
         width = len(rows[0])
         columns = [*(names or query.alias_column_names), *(f"col{i}" for i in range(width))][:width]
-        return _checked([name.lower() for name in columns], rows)
+        return _literal_table([name.lower() for name in columns], rows)
     if isinstance(query, exp.Union) and not query.args.get("order"):
         one = read_literals(query.this, ctes)
         other = read_literals(query.expression, ctes)
@@ -53,7 +53,7 @@ def read_literals(query: Any, ctes: Mapping[str, LiteralTable], names: Sequence[
             return None
         united = [*one.rows, *other.rows]
         rows = list(dict.fromkeys(united)) if query.args.get("distinct") else united
-        return _checked([name.lower() for name in names] or list(one.columns), rows)
+        return _literal_table([name.lower() for name in names] or list(one.columns), rows)
     if not isinstance(query, exp.Select) or any(
         v for n, v in query.args.items() if n not in ("expressions", "from_", "from", "kind")
     ):
@@ -62,7 +62,7 @@ def read_literals(query: Any, ctes: Mapping[str, LiteralTable], names: Sequence[
     if start is None:
         row = tuple(item.unalias() for item in query.expressions)
         columns = list(names) or [item.output_name for item in query.expressions]
-        return _checked([name.lower() for name in columns], [row])
+        return _literal_table([name.lower() for name in columns], [row])
     inner = literals_of(start.this, ctes)
     if inner is None:
         return None
@@ -71,13 +71,13 @@ def read_literals(query: Any, ctes: Mapping[str, LiteralTable], names: Sequence[
         and isinstance(query.expressions[0], exp.Star)
         and not any(query.expressions[0].args.values())
     ):
-        return _checked([name.lower() for name in names] or list(inner.columns), list(inner.rows))
+        return _literal_table([name.lower() for name in names] or list(inner.columns), list(inner.rows))
     items = [item.unalias() for item in query.expressions]
     if not all(isinstance(item, exp.Column) and item.name.lower() in inner.columns for item in items):
         return None
     places = [inner.columns.index(item.name.lower()) for item in items]
     columns = list(names) or [item.output_name for item in query.expressions]
-    return _checked([name.lower() for name in columns], [tuple(row[i] for i in places) for row in inner.rows])
+    return _literal_table([name.lower() for name in columns], [tuple(row[i] for i in places) for row in inner.rows])
 
 
 def literals_of(source: Any, ctes: Mapping[str, LiteralTable]) -> LiteralTable | None:
@@ -90,7 +90,7 @@ def literals_of(source: Any, ctes: Mapping[str, LiteralTable]) -> LiteralTable |
     return read_literals(source, ctes) if isinstance(source, (exp.Values, exp.Subquery)) else None
 
 
-def _checked(columns: list[str], rows: list[tuple[Any, ...]]) -> LiteralTable | None:
+def _literal_table(columns: list[str], rows: list[tuple[Any, ...]]) -> LiteralTable | None:
     """Return the table where all of its cells are constants and its columns have names of their own."""
     exp = trees()
     computed = (

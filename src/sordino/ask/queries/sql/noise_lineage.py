@@ -191,7 +191,7 @@ class _Reader:
         tables = dict(tables)
         clause = with_of(query)
         for cte in [] if clause is None else clause.expressions:
-            tables[cte.alias.lower()] = _renamed(self.read(cte.this, tables, outer), cte)
+            tables[cte.alias.lower()] = _rename_columns(self.read(cte.this, tables, outer), cte)
         if isinstance(query, exp.Subquery) and not query.args.get("pivots"):
             return self.read(query.this, tables, outer)
         if isinstance(query, exp.SetOperation):
@@ -273,7 +273,11 @@ class _Reader:
         else:
             raise _Unread
         pivots = source.args.get("pivots") or []
-        return self._pivot(answer, pivots[0], tables, outer) if len(pivots) == 1 else _renamed(answer, source, pivots)
+        return (
+            self._pivot(answer, pivots[0], tables, outer)
+            if len(pivots) == 1
+            else _rename_columns(answer, source, pivots)
+        )
 
     def _pivot(self, answer: Answer, pivot: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
         """Return the columns of a PIVOT over listed values: what it groups by, then an aggregate for each value."""
@@ -521,7 +525,7 @@ def _name(node: Any) -> str:
     return str(node.sql_name()) if isinstance(node, exp.Func) else type(node).__name__.upper()
 
 
-def _renamed(answer: Answer, source: Any, pivots: Sequence[Any] = ()) -> Answer:
+def _rename_columns(answer: Answer, source: Any, pivots: Sequence[Any] = ()) -> Answer:
     """Return an answer under the names that a source or a name of WITH lists for its columns."""
     if pivots:
         raise _Unread

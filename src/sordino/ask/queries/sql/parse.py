@@ -373,7 +373,7 @@ class _Reader:
             own = aggregate.aggregate.alias if aggregate.formula is None else aggregate.formula.alias
             # Several quantiles are several columns, where DuckDB has a list.
             usual = name if len(columns_of(aggregate.aggregate)) == 1 else None
-            alias = name if has_alias and name else self._unused(usual or self._shorten(item, aggregate, own))
+            alias = name if has_alias and name else self._free_name(usual or self._shorten(item, aggregate, own))
             aggregate = aggregate.alias(alias)
             self._aggregates.append(aggregate)
             return aggregate.aggregate.alias if aggregate.formula is None else aggregate.formula.alias
@@ -386,7 +386,7 @@ class _Reader:
         if not isinstance(node, Constant):
             raise self._not_grouped(item)
         self._constants.append(
-            FormulaColumn(name if has_alias and name else self._unused(name or describe(node)), node)
+            FormulaColumn(name if has_alias and name else self._free_name(name or describe(node)), node)
         )
         return self._constants[-1].alias
 
@@ -426,7 +426,7 @@ class _Reader:
             f"aggregates, such as SUM({item.name})"
         )
 
-    def _unused(self, name: str) -> str:
+    def _free_name(self, name: str) -> str:
         """Return a name that no column of the answer has yet: the same, or with a number."""
         names = {n.lower() for n in (*self._outputs, *(g.alias for g in self._groups))}
         tries = (f"{name}_{i}" if i else name for i in itertools.count())

@@ -974,14 +974,14 @@ class _Splitter:
                 continue
             if not any(join.args.get(part) for part in ("on", "using", "side")) and self._is_one_row(source):
                 join.pop()
-                self._put(select, name, functools.partial(_one_value, source))
-            elif key is not None and (own := _compared_with(join, name, key, self._columns_of(select))) is not None:
+                self._substitute(select, name, functools.partial(_one_value, source))
+            elif key is not None and (own := _join_key_of(join, name, key, self._columns_of(select))) is not None:
                 join.pop()
                 self._qualify(select, source, name)
                 if side != "LEFT":
                     keys = exp.Select(expressions=[exp.column(key)]).from_(source.copy())
                     select.where(exp.In(this=own.copy(), query=exp.Subquery(this=keys)), copy=False)
-                self._put(select, name, functools.partial(self._look_up, source, key, own))
+                self._substitute(select, name, functools.partial(self._look_up, source, key, own))
 
     def _qualify(self, select: Any, source: Any, name: str) -> None:
         """Qualify the columns that a released query alone has by its name."""
@@ -1000,7 +1000,7 @@ class _Splitter:
         probe.set("joins", [join.copy()])
         return self._is_question(probe)
 
-    def _put(self, select: Any, name: str, value: Callable[[str], Any]) -> None:
+    def _substitute(self, select: Any, name: str, value: Callable[[str], Any]) -> None:
         """Put values in the place of all columns that are qualified by a name."""
         exp = trees()
         for column in list(select.find_all(exp.Column)):
@@ -1755,11 +1755,11 @@ def _lineage(select: Any, named: dict[str, Any]) -> _Lineage | None:
         for item in select.expressions
         if isinstance(item.unalias(), exp.Column) and item.unalias().name.lower() in keys
     }
-    limits = [_kept(select, keys | key_names), None if inner is None else inner.kept]
+    limits = [_limit_of(select, keys | key_names), None if inner is None else inner.kept]
     return _Lineage(columns, frozenset(key_names), min((n for n in limits if n is not None), default=None))
 
 
-def _kept(select: Any, keys: Collection[str]) -> int | None:
+def _limit_of(select: Any, keys: Collection[str]) -> int | None:
     """Return how many rows a SELECT keeps, though it leaves out others by more than its keys; None where it does not."""
     exp = trees()
 
@@ -1831,7 +1831,7 @@ def _one_value(source: Any, column: str) -> Any:
     return exp.Subquery(this=exp.Select(expressions=[exp.column(column)]).from_(source.copy()))
 
 
-def _compared_with(join: Any, name: str, key: str, own: frozenset[str]) -> Any:
+def _join_key_of(join: Any, name: str, key: str, own: frozenset[str]) -> Any:
     """Return what a join compares with the key of the source `name`; None where it compares anything else.
 
     Without a table, a name that is no column of the block's `own` rows is the source's.

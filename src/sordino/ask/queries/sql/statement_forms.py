@@ -184,7 +184,7 @@ def add_up_pairs(query: Any, unit: str) -> None:
         inner = source.this if isinstance(source, exp.Subquery) else _query_of_with(select, source)
         if not isinstance(inner, exp.Select) or not _aggregates(select):
             continue
-        keys = _grouped_by(inner)
+        keys = _group_keys(inner)
         if len(keys) < 2 or not any(isinstance(k, exp.Column) and k.name.lower() == unit.lower() for k in keys):
             continue
         _add_up(select, inner, keys)
@@ -215,7 +215,7 @@ def _aggregates(select: Any) -> bool:
     return any(item.find(exp.AggFunc) is not None for item in select.expressions)
 
 
-def _grouped_by(inner: Any) -> list[Any]:
+def _group_keys(inner: Any) -> list[Any]:
     """Return the keys of a query's GROUP BY as its SELECT has them; none where it groups in other ways."""
     exp = trees()
     group = inner.args.get("group")

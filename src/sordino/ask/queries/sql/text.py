@@ -141,14 +141,14 @@ class Place:
         return ""
 
     def _format(self, start: int) -> str:
-        lines, column = moved(self._start, self._text[:start])
+        lines, column = advance(self._start, self._text[:start])
         return f"line {lines + 1}, column {column + 1}: "
 
 
-def moved(start: Start, text: str) -> Start:
+def advance(start: Start, text: str) -> Start:
     """Return where a text ends that begins at `start`.
 
-    >>> moved((2, 5), "ab"), moved((2, 5), "a\\nbcd")
+    >>> advance((2, 5), "ab"), advance((2, 5), "a\\nbcd")
     ((2, 7), (3, 3))
     """
     lines = text.count("\n")
@@ -196,7 +196,7 @@ def split_statements(text: str, *, dialect: str | None = None) -> list[tuple[str
             continue
         if not empty:
             statements.append((text[begin : token.start], place))
-        place = moved(place, text[begin : token.start + 1])
+        place = advance(place, text[begin : token.start + 1])
         begin = token.start + 1
         empty = True
     if not empty:
@@ -313,7 +313,7 @@ def and_parts(condition: Any) -> list[Any]:
 def move_to_on(select: Any, join: Any, conditions: Sequence[Any]) -> None:
     """Move some conditions of WHERE to the ON of a comma join or CROSS JOIN; the tree is changed."""
     where = select.args["where"]
-    rest = [part for part in and_parts(where.this) if not any(part is moved for moved in conditions)]
+    rest = [part for part in and_parts(where.this) if not any(part is condition for condition in conditions)]
     unnested = [condition.unnest() for condition in conditions]
     join.set("on", trees().and_(*unnested, copy=False) if len(unnested) > 1 else unnested[0])
     join.set("kind", None)

@@ -70,13 +70,13 @@ class WindowReader:
         kind = type(function).__name__
         partition, order = self._parts(item)
         if kind in _PLACED:
-            return self._placed(item, function, _PLACED[kind], partition, order)
+            return self._value_of_row(item, function, _PLACED[kind], partition, order)
         if kind in _TOTALS:
             return self._total(item, function, partition, order)
         word = function.sql_name() if isinstance(function, kinds.Func) else kind.upper()
         raise self._refuse(item, f"{word} OVER one person's rows is not supported: {KNOWN} are")
 
-    def _placed(
+    def _value_of_row(
         self, item: Any, function: Any, kind: str, partition: tuple[Node, ...], order: tuple[SequenceOrder, ...]
     ) -> Expr:
         """Return the value of another row, or the place of this one."""
