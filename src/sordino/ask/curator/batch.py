@@ -161,9 +161,9 @@ def plan_batch(
         total = read_loss(**losses).amounts()[counted]
         # Whether a question costs anything does not follow from the loss; one that does not leaves its share to the others.
         equal = [plan_at(i, total / len(questions)) for i in range(len(questions))]
-        sharing = sum(not made.is_free for made in equal) or len(questions)
+        sharing = sum(not priced.is_free for priced in equal) or len(questions)
         if sharing < len(questions):
-            equal = [made if made.is_free else plan_at(i, total / sharing) for i, made in enumerate(equal)]
+            equal = [priced if priced.is_free else plan_at(i, total / sharing) for i, priced in enumerate(equal)]
         return _share_out(plan_at, equal, total, confidence, split, assume_rows)
     if losses.get("epsilon") is not None or losses.get("rho") is not None or not split.is_equal:
         raise DeclarationError(

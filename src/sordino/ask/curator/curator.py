@@ -21,7 +21,7 @@ from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.ask.curator.batch import Batch, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
-from sordino.ask.curator.dummy_table import check_target, open_dummy, practice_curator
+from sordino.ask.curator.dummy_table import check_target, dummy_curator, open_dummy
 from sordino.ask.curator.explain import explain
 from sordino.ask.curator.found_bounds_procedure import plan_with_found_bounds
 from sordino.ask.curator.joined_rows import JoinedRows
@@ -518,7 +518,7 @@ class Curator(TableFace):
         self._dummy_engine = engine
         declared = self._charging.declared
         cap = self._ledger.cap
-        release = practice_curator(Curator, self._table, engine, cap=cap, declared=declared).ask(plan)
+        release = dummy_curator(Curator, self._table, engine, cap=cap, declared=declared).ask(plan)
         return replace(release, practice=True, charge="none", spent=self.spent, remaining=self.remaining)
 
     def _plan_to_run(self, question: Question | Plan, arguments: PlanArguments) -> Plan:

@@ -172,7 +172,7 @@ def open_dummy(table: TableContext) -> Engine:
     return open_source(rows, domain=table.domain, unit=unit, public=table.public_rows, people=people)
 
 
-def practice_curator(
+def dummy_curator(
     make: Callable[..., C], table: TableContext, engine: Engine, *, cap: Loss, declared: dict[str, Any]
 ) -> C:
     """Return the curator that `make` makes of made-up rows: the same declaration, a budget of its own that nobody keeps."""
