@@ -38,7 +38,7 @@ from sordino.ask.queries.aggregation import Aggregation, BoundedQuery, CompiledQ
 from sordino.ask.queries.expressions.compile import bind_number, presence
 from sordino.ask.queries.expressions.keys import MOST_LISTED, Keys, list_shown
 from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe, walk
-from sordino.ask.queries.expressions.sql_trees import Build, sql
+from sordino.ask.queries.expressions.sql_trees import Build, trees
 from sordino.ask.queries.formulas import FormulaColumn
 from sordino.ask.queries.post_processing import finish_answer
 from sordino.ask.queries.query import ExpectedNoise, SqlAggregate, Vector
@@ -988,8 +988,8 @@ def _without(shown: Keys, condition: Build | None) -> Build:
     """Return the condition that also leaves out the rows whose key is listed in `shown`."""
 
     def build(on: Primitives) -> exp.Expression:
-        kinds = sql()
+        kinds = trees()
         hidden: exp.Expression = kinds.Is(this=kinds.paren(shown.row_code(on)), expression=kinds.Null())
-        return hidden if condition is None else sql().and_(condition(on), hidden)
+        return hidden if condition is None else trees().and_(condition(on), hidden)
 
     return build

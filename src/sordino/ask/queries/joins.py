@@ -41,7 +41,7 @@ from sordino.ask.queries.expressions.nodes import (
     describe,
     plain,
 )
-from sordino.ask.queries.expressions.sql_trees import Build, sql
+from sordino.ask.queries.expressions.sql_trees import Build, trees
 from sordino.ask.queries.public_matches import Matched
 from sordino.core.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer, List, keep_missing
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
@@ -110,7 +110,7 @@ class Join:
         cells: list[exp.Expression] = []
         keys: list[exp.Expression] = []
         for place, (cell, key) in enumerate(self._compared_cells(on, domain)):
-            column = sql().column(f"sordino_key_{place}")
+            column = trees().column(f"sordino_key_{place}")
             cells.append(cell)
             keys.append(column if key is None else on.code_of(column, key, None))
         on.join(self.table, cells, keys, left=self.how == "left", copies=to.max_rows)

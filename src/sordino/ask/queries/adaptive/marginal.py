@@ -16,7 +16,7 @@ from sordino.ask.queries.expressions.bound_number import BoundNumber, bin_index
 from sordino.ask.queries.expressions.compile import bind_number
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.nodes import Name
-from sordino.ask.queries.expressions.sql_trees import sql
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.ask.queries.sensitivity_rules import count_sensitivity, stack
 from sordino.core.domain import Column, Domain, Identifier, keep_missing
 from sordino.core.errors import QuestionRefused
@@ -256,4 +256,6 @@ def _with_missing(labels: tuple[Any, ...], of: BoundNumber, keeps_missing: bool,
     if not (keeps_missing and of.missable):
         return Keys(labels, build)
     last = len(labels)
-    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))
+    return Keys(
+        (*labels, None), lambda on: trees().Coalesce(this=build(on), expressions=[trees().Literal.number(last)])
+    )

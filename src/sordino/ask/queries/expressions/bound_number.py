@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.nodes import Value
-from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, trees, whole
 from sordino.core.domain import STORED, Boolean, Category, Column, Date, DateTime, Fill, Identifier, Integer, Real
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.loss import format_number
@@ -373,7 +373,7 @@ def _fill(build: Build, missing: object, unit: int | Fraction, bounds: tuple[int
 
 
 def _coalesce(build: Build, steps: int) -> Build:
-    return lambda on: sql().Coalesce(this=build(on), expressions=[whole(steps)])
+    return lambda on: trees().Coalesce(this=build(on), expressions=[whole(steps)])
 
 
 def _maybe(value: int | None) -> Fraction | None:

@@ -73,7 +73,7 @@ from sordino.ask.queries.expressions.nodes import (
 )
 from sordino.ask.queries.expressions.released import is_released, released_lookup, released_number
 from sordino.ask.queries.expressions.row_functions import apply_function
-from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, trees, whole
 from sordino.ask.queries.expressions.times import (
     LENGTHS,
     TIMES,
@@ -190,8 +190,8 @@ def _other_values(node: Node, domain: Domain) -> DeclaredValues:
     def build(on: Primitives) -> exp.Expression:
         # A number that is stored past its bounds is none of the values.
         code = plus(of.build(on), -int(low))
-        within = sql().Between(this=sql().paren(code), low=whole(0), high=whole(len(values) - 1))
-        case: exp.Expression = sql().paren(sql().Case(ifs=[sql().If(this=within, true=code.copy())]))
+        within = trees().Between(this=trees().paren(code), low=whole(0), high=whole(len(values) - 1))
+        case: exp.Expression = trees().paren(trees().Case(ifs=[trees().If(this=within, true=code.copy())]))
         return case
 
     return DeclaredValues(values, build)
@@ -215,11 +215,12 @@ def _any_cell(node: Node, domain: Domain) -> Build:
 
 def _mark_present(cell: Build) -> Build:
     """Return 1 where there is a cell, and NULL where it is missing."""
-    return lambda on: sql().paren(
-        sql().Case(
+    return lambda on: trees().paren(
+        trees().Case(
             ifs=[
-                sql().If(
-                    this=sql().Not(this=sql().Is(this=sql().paren(cell(on)), expression=sql().Null())), true=whole(1)
+                trees().If(
+                    this=trees().Not(this=trees().Is(this=trees().paren(cell(on)), expression=trees().Null())),
+                    true=whole(1),
                 )
             ]
         )
@@ -456,7 +457,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         return _connective(node, domain)
     if isinstance(node, Not):
         inner = _condition(node.of, domain)
-        return lambda on: sql().Not(this=sql().paren(inner(on)))
+        return lambda on: trees().Not(this=trees().paren(inner(on)))
     if isinstance(node, Compare):
         return _compare(node, domain)
     if isinstance(node, IsIn):
@@ -469,7 +470,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         )
     if isinstance(node, IsNull):
         value = _any_cell(node.of, domain)
-        return lambda on: sql().paren(sql().Is(this=sql().paren(value(on)), expression=sql().Null()))
+        return lambda on: trees().paren(trees().Is(this=trees().paren(value(on)), expression=trees().Null()))
     if isinstance(node, When):
         rest = None if node.right is None else _condition(node.right, domain)
         return _either(_condition(node.of, domain), _condition(node.left, domain), rest)
@@ -478,7 +479,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         return truth(node.name, column)
     if isinstance(node, Constant) and isinstance(node.value, bool):
         is_true = node.value
-        return lambda _: sql().true() if is_true else sql().false()
+        return lambda _: trees().true() if is_true else trees().false()
     if isinstance(node, Windowed):
         raise QuestionRefused(
             f"{describe(node)} looks at other rows of a person: end it with .over(unit, order_by=...), inside with_columns"
@@ -608,7 +609,7 @@ def _compare_identifier(left: Node, op: str, right: Node, domain: Domain) -> Bui
 
 def _equal_or_not(op: str, equal: Build) -> Build:
     """Return a condition that two values are equal, or its negation, as `op` says."""
-    return equal if op == "=" else lambda on: sql().Not(this=sql().paren(equal(on)))
+    return equal if op == "=" else lambda on: trees().Not(this=trees().paren(equal(on)))
 
 
 def _text_of(node: Node, domain: Domain) -> Build:
@@ -718,9 +719,10 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
         if not all(isinstance(v, bool) or v in (0, 1) for v in node.values):
             raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
         cell = truth(node.of.name, column)
-        return lambda on: sql().paren(
-            sql().In(
-                this=sql().paren(cell(on)), expressions=[sql().true() if v else sql().false() for v in node.values]
+        return lambda on: trees().paren(
+            trees().In(
+                this=trees().paren(cell(on)),
+                expressions=[trees().true() if v else trees().false() for v in node.values],
             )
         )
     if is_declared(node.of, domain):

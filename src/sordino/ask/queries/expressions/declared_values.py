@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval, category_code, truth_code
 from sordino.ask.queries.expressions.nodes import Apply, Constant, Name, Node, TextFunction, When, describe, walk
-from sordino.ask.queries.expressions.sql_trees import Build, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, plus, trees, whole
 from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import to_fraction
@@ -96,7 +96,7 @@ def _or_empty(of: DeclaredValues) -> DeclaredValues:
     values = tuple("" if v is None else v for v in of.values)
 
     def build(on: Primitives) -> exp.Expression:
-        filled: exp.Expression = sql().Coalesce(this=of.build(on), expressions=[whole(len(values))])
+        filled: exp.Expression = trees().Coalesce(this=of.build(on), expressions=[whole(len(values))])
         return filled
 
     return DeclaredValues((*values, ""), build)
@@ -115,10 +115,10 @@ def pair_values(
 
 def either_value(condition: Build, one: DeclaredValues, other: DeclaredValues | None) -> DeclaredValues:
     """Return the first values where a condition is true, else the other ones; missing without these."""
-    rest = DeclaredValues((), lambda _: sql().Null()) if other is None else other
+    rest = DeclaredValues((), lambda _: trees().Null()) if other is None else other
 
     def build(on: Primitives) -> exp.Expression:
-        kinds = sql()
+        kinds = trees()
         first = kinds.If(this=kinds.paren(condition(on)), true=one.build(on))
         last = kinds.Null() if other is None else plus(other.build(on), len(one.values))
         case: exp.Expression = kinds.paren(kinds.Case(ifs=[first], default=last))

@@ -57,7 +57,7 @@ from sordino.ask.queries.expressions.nodes import (
     sql_name,
     walk,
 )
-from sordino.ask.queries.expressions.sql_trees import Build, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, plus, trees, whole
 from sordino.ask.queries.expressions.times import TIMES, format_time, moment_constant, time_label, truncate_time
 from sordino.core.cell_grammar import BLANKS, is_unicode
 from sordino.core.domain import STORED, Boolean, Category, Date, DateTime, Domain, Identifier, Integer, Real
@@ -270,7 +270,9 @@ def _category(name: str, column: Category) -> Keys:
         encoded = code(on, cell)
         if not keeps_missing:
             return encoded
-        filled: exp.Expression = sql().Coalesce(this=encoded, expressions=[sql().Literal.number(len(column.values))])
+        filled: exp.Expression = trees().Coalesce(
+            this=encoded, expressions=[trees().Literal.number(len(column.values))]
+        )
         return filled
 
     labels = (*column.values, None) if keeps_missing else column.values
@@ -389,7 +391,7 @@ def _choice(node: When, domain: Domain) -> Keys:
         last = next((place for condition, place in case_places if condition is None), exp.Null())
         return exp.Case(ifs=ifs, default=last)
 
-    return _keep_missing(labels, lambda on: sql().paren(build(on)), node, domain)
+    return _keep_missing(labels, lambda on: trees().paren(build(on)), node, domain)
 
 
 def _case_keys(node: Node, choice: When, domain: Domain) -> Keys:
@@ -428,7 +430,9 @@ def _keep_missing(labels: tuple[Any, ...], build: Build, node: Node, domain: Dom
     if not may_be_missing(node, domain).is_key:
         return Keys(labels, build)
     last = len(labels)
-    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))
+    return Keys(
+        (*labels, None), lambda on: trees().Coalesce(this=build(on), expressions=[trees().Literal.number(last)])
+    )
 
 
 # ---- KeyList: the combinations of keys that an answer has rows for, where a question lists them. Knows no data
@@ -640,7 +644,7 @@ def narrow_keys(keys: Keys, codes: Sequence[int]) -> Keys:
             runs.append((code, code, place))
 
     def narrow(on: Primitives, cell: exp.Expression) -> exp.Expression:
-        kinds = sql()
+        kinds = trees()
         code = keys.code_of(on, cell)
         if len(runs) > _MOST_RUNS:
             return on.place_of(_text(code), tuple(map(str, codes)))
@@ -776,7 +780,7 @@ def _expand(listed: KeyList, aliases: Sequence[str], columns: Sequence[_ListedCo
 
 
 def _text(cell: exp.Expression) -> exp.Expression:
-    kinds = sql()
+    kinds = trees()
     text: exp.Expression = kinds.cast(kinds.paren(cell), "text")
     return text
 
@@ -785,7 +789,7 @@ def _join_codes(columns: Sequence[Keys]) -> Build:
     """Return the codes of all columns as one text, NULL where a row has no key in one of them."""
 
     def build(on: Primitives) -> exp.Expression:
-        kinds = sql()
+        kinds = trees()
         joined = None
         for column in columns:
             text = _text(column.row_code(on))

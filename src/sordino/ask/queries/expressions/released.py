@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.ask.queries.expressions.nodes import Released
-from sordino.ask.queries.expressions.sql_trees import Build, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, trees, whole
 from sordino.core.domain import STORED
 from sordino.core.errors import QuestionRefused
 from sordino.core.loss import format_number
@@ -43,7 +43,7 @@ def released_lookup(values: Iterable[Any], code: Build, node: Released) -> Bound
     """Return the released number of a row's value; `values` by the code that `code` gives."""
 
     def build(on: Primitives) -> exp.Expression:
-        case: exp.Expression = sql().paren(sql().Case(this=sql().paren(code(on)), ifs=_tokens(values, node)))
+        case: exp.Expression = trees().paren(trees().Case(this=trees().paren(code(on)), ifs=_tokens(values, node)))
         return case
 
     return replace(released_number(node), build=build)
@@ -53,8 +53,8 @@ def is_released(values: Iterable[Any], code: Build, node: Released) -> Build:
     """Return the condition that a row's value is among the released ones; `values` by the code that `code` gives."""
 
     def build(on: Primitives) -> exp.Expression:
-        flag = sql().Case(this=sql().paren(code(on)), ifs=_tokens(values, node))
-        condition: exp.Expression = sql().paren(sql().EQ(this=sql().paren(flag), expression=whole(1)))
+        flag = trees().Case(this=trees().paren(code(on)), ifs=_tokens(values, node))
+        condition: exp.Expression = trees().paren(trees().EQ(this=trees().paren(flag), expression=whole(1)))
         return condition
 
     return build
@@ -63,7 +63,7 @@ def is_released(values: Iterable[Any], code: Build, node: Released) -> Build:
 def _tokens(values: Iterable[Any], node: Released) -> list[Any]:
     """Return, by code, the token of each declared value."""
     return [
-        sql().If(this=whole(place), true=_token(f"{node.name}={label_text(value).encode().hex()}"))
+        trees().If(this=whole(place), true=_token(f"{node.name}={label_text(value).encode().hex()}"))
         for place, value in enumerate(values)
         if value is not None
     ]
@@ -144,5 +144,5 @@ def _stored_range(node: Released) -> Interval:
 
 
 def _token(text: str) -> exp.Expression:
-    cast: exp.Expression = sql().Cast(this=sql().Literal.string(text), to=sql().DataType.build("BIGINT"))
+    cast: exp.Expression = trees().Cast(this=trees().Literal.string(text), to=trees().DataType.build("BIGINT"))
     return cast

@@ -1,8 +1,8 @@
-"""SQL words that every expression is built from: constants, comparisons, membership. Knows no engine and no column."""
+"""SQL trees that every expression is built from: constants, comparisons, membership, clauses. Knows no engine and no column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.primitives import Primitives, check_range
@@ -50,7 +50,7 @@ def comparison(left: Build, op: str, right: Build) -> Build:
     return build
 
 
-def sql() -> Any:
+def trees() -> Any:
     """Return the module of SQL trees, imported on first use."""
     from sqlglot import exp
 
@@ -101,3 +101,44 @@ def _combine(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expre
 
     tree: exp.Expression = getattr(exp, kind)(this=one, expression=other)
     return exp.paren(tree)
+
+
+# ---- Clauses of SELECTs that were parsed
+
+
+def from_of(select: Any) -> Any:
+    """Return the FROM clause of a SELECT, None without one; versions of sqlglot differ in its name."""
+    return select.args.get("from_") or select.args.get("from")
+
+
+def with_of(query: Any) -> Any:
+    """Return the WITH clause of a query, None without one."""
+    return query.args.get("with_") or query.args.get("with")
+
+
+def and_parts(condition: Any) -> list[Any]:
+    """Return the conditions that AND joins at the top of a condition; none for None."""
+    if condition is None:
+        return []
+    return list(condition.flatten()) if isinstance(condition, trees().And) else [condition]
+
+
+def move_to_on(select: Any, join: Any, conditions: Sequence[Any]) -> None:
+    """Move some conditions of WHERE to the ON of a comma join or CROSS JOIN; the tree is changed."""
+    where = select.args["where"]
+    rest = [part for part in and_parts(where.this) if not any(part is condition for condition in conditions)]
+    unnested = [condition.unnest() for condition in conditions]
+    join.set("on", trees().and_(*unnested, copy=False) if len(unnested) > 1 else unnested[0])
+    join.set("kind", None)
+    if rest:
+        where.set("this", trees().and_(*rest, copy=False))
+    else:
+        select.set("where", None)
+
+
+def write_duckdb(tree: Any) -> str:
+    """Return a tree in DuckDB's SQL; words that it lacks are refused where they are read, and logged nowhere."""
+    from sqlglot.errors import ErrorLevel
+
+    text: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    return text

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.queries.sql.text import and_parts, from_of, move_to_on, with_of
+from sordino.ask.queries.expressions.sql_trees import and_parts, from_of, move_to_on, trees, with_of
 from sordino.core.errors import QuestionRefused
 
 if TYPE_CHECKING:
@@ -52,14 +52,8 @@ def apply_dialect(select: exp.Select, dialect: str) -> exp.Select:
     return select
 
 
-def _trees() -> Any:
-    from sqlglot import exp as kinds
-
-    return kinds
-
-
 def _shift_by(node: Any, by: int) -> Any:
-    kinds = _trees()
+    kinds = trees()
     sides = {"this": node.copy(), "expression": kinds.Literal.number(1)}
     return kinds.Paren(this=kinds.Add(**sides) if by > 0 else kinds.Sub(**sides))
 
@@ -70,7 +64,7 @@ def _day_of_week(node: Any, dialect: str) -> Any:
 
 def _extract(node: Any, dialect: str) -> Any:
     """EXTRACT(DOW) and EXTRACT(WEEK) go by the dialect's own calendar."""
-    kinds = _trees()
+    kinds = trees()
     word = node.this.name.upper()
     if word in _DAYS and dialect == "trino":
         return kinds.DayOfWeekIso(this=node.expression.copy())
@@ -99,7 +93,7 @@ def _refuse_sundays(dialect: str) -> None:
 
 def _unknown_function(node: Any, dialect: str) -> Any:
     """WEEKDAY and YEARWEEK are functions that the parser does not know."""
-    kinds = _trees()
+    kinds = trees()
     name = str(node.this).upper()
     arguments = node.expressions
     if name == "WEEKDAY" and dialect in _FROM_MONDAY and len(arguments) == 1:
@@ -126,7 +120,7 @@ def _difference(node: Any, dialect: str) -> None:
         )
     # these dialects count the Mondays in between, DuckDB sevens of days
     if unit in ("WEEK", "WEEKS"):
-        node.set("unit", _trees().Var(this="ISOWEEK"))
+        node.set("unit", trees().Var(this="ISOWEEK"))
 
 
 def _unit_of_weeks(node: Any, dialect: str) -> None:
@@ -134,20 +128,20 @@ def _unit_of_weeks(node: Any, dialect: str) -> None:
     unit = node.args.get("unit")
     name = "" if unit is None else unit.name.upper()
     if type(unit).__name__ == "WeekStart" and name == "MONDAY":
-        node.set("unit", _trees().Var(this="WEEK"))
+        node.set("unit", trees().Var(this="WEEK"))
     elif type(unit).__name__ == "WeekStart" or (name == "WEEK" and dialect == "tsql"):
         _refuse_sundays(dialect)
 
 
 def _name_of_day(node: Any, dialect: str) -> Any:
-    kinds = _trees()
+    kinds = trees()
     sign = "%a" if isinstance(node, kinds.Dayname) else "%b"
     return kinds.TimeToStr(this=node.this.copy(), format=kinds.Literal.string(sign)) if dialect in _SHORT else None
 
 
 def _round(node: Any, _: str) -> Any:
     """T-SQL's ROUND(x, n, 1) cuts digits off."""
-    kinds = _trees()
+    kinds = trees()
     cut = node.args.get("truncate")
     places = node.args.get("decimals")
     if cut is None or cut.name == "0":
@@ -161,7 +155,7 @@ def _round(node: Any, _: str) -> Any:
 
 def _regular_expression(node: Any, _: str) -> Any:
     """Snowflake's REGEXP_LIKE, RLIKE and REGEXP match all of a text."""
-    kinds = _trees()
+    kinds = trees()
     pattern = node.expression
     if node.args.get("full_match") and isinstance(pattern, kinds.Literal):
         node.set("expression", kinds.Literal.string(f"^(?:{pattern.this})$"))
@@ -171,7 +165,7 @@ def _regular_expression(node: Any, _: str) -> Any:
 
 def _length(node: Any, dialect: str) -> Any:
     """LENGTH counts bytes in MySQL; LEN in T-SQL no blanks at the end."""
-    kinds = _trees()
+    kinds = trees()
     if dialect == "mysql" and node.args.get("binary"):
         raise QuestionRefused("LENGTH counts bytes in mysql: write CHAR_LENGTH(x) for the number of characters")
     return kinds.Length(this=kinds.Trim(this=node.this.copy(), position="TRAILING")) if dialect == "tsql" else None
@@ -181,7 +175,7 @@ def _like(node: Any, dialect: str) -> Any:
     """LIKE sees no difference of case in SQLite; [...] stands for some characters in T-SQL."""
     if dialect == "tsql" and "[" in node.expression.name:
         raise QuestionRefused("a LIKE with [...] is not supported: % stands for any text and _ for one character")
-    return _trees().ILike(this=node.this.copy(), expression=node.expression.copy()) if dialect == "sqlite" else None
+    return trees().ILike(this=node.this.copy(), expression=node.expression.copy()) if dialect == "sqlite" else None
 
 
 def _cast(node: Any, dialect: str) -> None:
@@ -192,18 +186,18 @@ def _cast(node: Any, dialect: str) -> None:
 
 def _equal(node: Any, _: str) -> Any:
     """EQUAL_NULL(a, b) is a IS NOT DISTINCT FROM b."""
-    return _trees().NullSafeEQ(this=node.this.copy(), expression=node.expression.copy())
+    return trees().NullSafeEQ(this=node.this.copy(), expression=node.expression.copy())
 
 
 def _months(node: Any, dialect: str) -> Any:
     """ADD_MONTHS adds months as an interval does in Spark; elsewhere the last day of a month stays the last."""
-    kinds = _trees()
+    kinds = trees()
     sides = {"this": node.this.copy(), "expression": node.expression.copy(), "unit": kinds.Var(this="MONTH")}
     return kinds.DateAdd(**sides) if dialect == "spark" else None
 
 
 def _convert(node: Any, dialect: str) -> Any:
-    cast = _trees().Cast(this=node.expression.copy(), to=node.this.copy()) if node.args.get("style") is None else None
+    cast = trees().Cast(this=node.expression.copy(), to=node.this.copy()) if node.args.get("style") is None else None
     if cast is not None:
         _cast(cast, dialect)
     return cast
@@ -215,8 +209,8 @@ _SIMILAR = {"%": ".*", "_": "."}
 def _similar(node: Any, _: str) -> None:
     """SIMILAR TO has % and _ for any text, as LIKE, and else a regular expression; in DuckDB it is one alone."""
     pattern = node.expression
-    if isinstance(pattern, _trees().Literal):
-        node.set("expression", _trees().Literal.string("".join(_SIMILAR.get(c, c) for c in pattern.this)))
+    if isinstance(pattern, trees().Literal):
+        node.set("expression", trees().Literal.string("".join(_SIMILAR.get(c, c) for c in pattern.this)))
 
 
 _CHANGES: dict[str, Callable[[Any, str], Any]] = {

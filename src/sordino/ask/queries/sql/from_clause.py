@@ -25,23 +25,14 @@ from sordino.ask.queries.expressions.nodes import (
     depth,
     walk,
 )
+from sordino.ask.queries.expressions.sql_trees import and_parts, from_of, move_to_on, trees, with_of
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
 from sordino.ask.queries.per_unit import PerUnit, unit_columns
 from sordino.ask.queries.row_steps import RowStep
 from sordino.ask.queries.same_people import again
 from sordino.ask.queries.sequences import UnitSequence
-from sordino.ask.queries.sql.text import (
-    CLAUSES,
-    Place,
-    and_parts,
-    from_of,
-    is_same_table,
-    move_to_on,
-    only_known,
-    trees,
-    with_of,
-)
+from sordino.ask.queries.sql.text import CLAUSES, Place, is_same_table, only_known
 from sordino.ask.queries.sql.unit_windows import WindowReader, has_window, own_aggregate, qualify_names
 from sordino.ask.queries.sql.values import Translator
 from sordino.ask.queries.unit_aggregates import first, last

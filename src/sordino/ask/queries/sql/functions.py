@@ -13,7 +13,7 @@ from typing import Any
 from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Apply, Arithmetic, Constant, Match, Node, TextFunction
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.core.errors import QuestionRefused
 
 Read = Callable[[Any], Expr]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sordino.ask.queries.sql.text import from_of, trees
+from sordino.ask.queries.expressions.sql_trees import from_of, trees
 from sordino.core.errors import QuestionRefused
 
 # the most rows of a series

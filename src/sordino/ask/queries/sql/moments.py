@@ -6,7 +6,7 @@ import datetime
 import re
 from typing import Any
 
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import trees
 
 _FUNCTIONS = (
     "NOW",

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sordino.ask.queries.expressions.sql_trees import from_of, trees, with_of
 from sordino.ask.queries.sql.statement import BLOCK
-from sordino.ask.queries.sql.text import from_of, trees, with_of
 from sordino.core.estimates.replicates import ReleasedStatement, explain_no_replicate
 
 REPLICATE = "sordino_replicate"

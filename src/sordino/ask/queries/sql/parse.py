@@ -33,6 +33,7 @@ from sordino.ask.queries.build import (
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe, walk
+from sordino.ask.queries.expressions.sql_trees import trees, write_duckdb
 from sordino.ask.queries.formulas import FormulaColumn, is_condition, rename
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.post_processing import PostProcessing
@@ -49,8 +50,6 @@ from sordino.ask.queries.sql.text import (
     only_known,
     parse_select,
     split_statements,
-    trees,
-    write_duckdb,
 )
 from sordino.ask.queries.sql.unit_conditions import read_exists
 from sordino.ask.queries.sql.values import (

@@ -15,9 +15,9 @@ from sordino.ask.queries.aggregates.sums import Average, Count
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.bound_number import Interval
 from sordino.ask.queries.expressions.compile import number
+from sordino.ask.queries.expressions.sql_trees import from_of, trees, with_of
 from sordino.ask.queries.row_steps import step_domain
 from sordino.ask.queries.sql.statement import BLOCK
-from sordino.ask.queries.sql.text import from_of, trees, with_of
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.core.errors import QuestionRefused
 
 _KEY = "sordino_united_key_"

@@ -19,22 +19,13 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
+from sordino.ask.queries.expressions.sql_trees import and_parts, from_of, trees, with_of, write_duckdb
 from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations, count_united, join_unit_values
 from sordino.ask.queries.sql.literal_tables import LiteralTable, join_literals, read_literals, write_series
 from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.row_unions import RowUnion, add_up_parts, put_source, unite_rows
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
-from sordino.ask.queries.sql.text import (
-    Place,
-    and_parts,
-    dialect_of,
-    from_of,
-    is_same_table,
-    known_dialect,
-    trees,
-    with_of,
-    write_duckdb,
-)
+from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect
 from sordino.core.errors import QuestionRefused
 from sordino.core.lazy import load_feature
 

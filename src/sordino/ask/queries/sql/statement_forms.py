@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sordino.ask.queries.sql.text import from_of, trees, with_of
+from sordino.ask.queries.expressions.sql_trees import from_of, trees, with_of
 from sordino.core.errors import QuestionRefused
 
 # The declared values of columns, by their names in lower case: what PIVOT without IN makes columns of.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.nodes import sql_name
@@ -284,51 +284,6 @@ def _lacks_quotes(column: str, text: str) -> bool:
     if sql_name(column) == column:
         return False
     return re.search(r'(?<!["\w])' + re.escape(column).replace(r"\ ", r"\s+"), text, re.IGNORECASE) is not None
-
-
-def trees() -> Any:
-    """Return the module of SQL trees, imported on first use."""
-    from sqlglot import exp
-
-    return exp
-
-
-def from_of(select: Any) -> Any:
-    """Return the FROM clause of a SELECT, None without one; versions of sqlglot differ in its name."""
-    return select.args.get("from_") or select.args.get("from")
-
-
-def with_of(query: Any) -> Any:
-    """Return the WITH clause of a query, None without one."""
-    return query.args.get("with_") or query.args.get("with")
-
-
-def and_parts(condition: Any) -> list[Any]:
-    """Return the conditions that AND joins at the top of a condition; none for None."""
-    if condition is None:
-        return []
-    return list(condition.flatten()) if isinstance(condition, trees().And) else [condition]
-
-
-def move_to_on(select: Any, join: Any, conditions: Sequence[Any]) -> None:
-    """Move some conditions of WHERE to the ON of a comma join or CROSS JOIN; the tree is changed."""
-    where = select.args["where"]
-    rest = [part for part in and_parts(where.this) if not any(part is condition for condition in conditions)]
-    unnested = [condition.unnest() for condition in conditions]
-    join.set("on", trees().and_(*unnested, copy=False) if len(unnested) > 1 else unnested[0])
-    join.set("kind", None)
-    if rest:
-        where.set("this", trees().and_(*rest, copy=False))
-    else:
-        select.set("where", None)
-
-
-def write_duckdb(tree: Any) -> str:
-    """Return a tree in DuckDB's SQL; words that it lacks are refused where they are read, and logged nowhere."""
-    from sqlglot.errors import ErrorLevel
-
-    text: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
-    return text
 
 
 # Cutting a text into words takes as long as a fourth of its reading, and the parser and each place that is looked up need them.

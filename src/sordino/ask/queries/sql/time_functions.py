@@ -24,7 +24,7 @@ from sordino.ask.queries.expressions.nodes import (
     Node,
     Shift,
 )
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.core.errors import QuestionRefused
 from sordino.core.time_zones import parse_moment
 

@@ -13,8 +13,9 @@ from typing import Any
 from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Constant, Name, Node
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.ask.queries.sequences import FrameReach, SequenceOrder, SequenceValue
-from sordino.ask.queries.sql.text import Place, trees
+from sordino.ask.queries.sql.text import Place
 from sordino.ask.queries.sql.time_functions import read_interval
 from sordino.ask.queries.sql.values import Translator
 from sordino.core.errors import QuestionRefused

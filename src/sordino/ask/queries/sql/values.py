@@ -16,8 +16,9 @@ from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.keys import KeyList, Label
 from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, IsNull, Released
+from sordino.ask.queries.expressions.sql_trees import and_parts, trees
 from sordino.ask.queries.sql.functions import fold, read_function
-from sordino.ask.queries.sql.text import SUPPORTED, Place, and_parts, trees
+from sordino.ask.queries.sql.text import SUPPORTED, Place
 from sordino.ask.queries.sql.time_functions import PARTS, extreme_of, read_time
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import to_fraction
