@@ -248,7 +248,7 @@ class AdaptiveSession:
 
     @property
     def loss(self) -> Loss:
-        """What may be lost in all."""
+        """The total loss."""
         return self._loss
 
     def release(self, query: Inquiry, loss: Loss) -> Release:
@@ -338,7 +338,7 @@ class AdaptiveSession:
         return plan_aggregation(question, self._table, asked=loss)
 
     def _noise(self, query: VectorQuery, loss: Loss) -> tuple[list[Mechanism], Event, dict[str, Fraction] | None]:
-        """Return a mechanism a vector, their event, and what they cost where that is more than the event says."""
+        """Return the mechanism of each vector, their event, and their cost where it is more than the event's."""
         parts = query.parts(self._domain, self._neighbors)
         if isinstance(self._loss, ApproxDP):
             if isinstance(loss, ApproxDP):
@@ -369,7 +369,7 @@ class AdaptiveSession:
             self._table = replace(self._table, cap=self._loss)
 
     def _charge(self, event: Event, stated: dict[str, Fraction] | None = None) -> Loss:
-        """Count an event, or what was asked, or refuse it where it would pass the loss of the session."""
+        """Count an event, or stated amounts; raises QuestionRefused where that would exceed the session's loss."""
         if self._smooth and stated is None:
             raise QuestionRefused("this session draws Gaussian noise for vectors alone: it selects nothing")
         if isinstance(self._loss, ApproxDP) and event.pure() is None:
@@ -404,7 +404,7 @@ class AdaptiveSession:
             return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
 
     def _write(self, *queries: Inquiry) -> None:
-        """Write the statements of all scans, before the charge: raises QuestionRefused for what the engine cannot say."""
+        """Write the statements of all scans, before the charge; raises QuestionRefused where the engine cannot express one."""
         for query in queries:
             for scan in query.scans(self._domain) if isinstance(query, ScanQuery) else ():
                 if scan.key not in self._statements:
@@ -511,7 +511,7 @@ class CountCache:
 
 
 def _groupings(order: Grouping, tables: Sequence[ContingencyTable], domain: Domain) -> list[Grouping]:
-    """Return what tables over the same axes are counted by: all at once, or so many at a time as tell few cells apart."""
+    """Return groupings that count tables over the same axes: of all tables together, or of as many as keep the cells few."""
     groupings: list[Grouping] = []
     together: list[ContingencyTable] = []
     for table in tables:
@@ -534,7 +534,7 @@ def _cells(grouping: Grouping, domain: Domain) -> int:
 
 
 def _batches(wanted: Sequence[tuple[Grouping, Grouping]]) -> list[list[tuple[Grouping, Grouping]]]:
-    """Return what each scan counts: so many groupings, of so many axes in all, as an engine takes."""
+    """Batch groupings for scans, within the number of groupings and axes that an engine takes in one."""
     batches: list[list[tuple[Grouping, Grouping]]] = []
     axes: set[Axis] = set()
     for one in wanted:

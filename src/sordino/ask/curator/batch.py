@@ -105,7 +105,7 @@ class Batch:
         )
 
     def _unknown(self) -> list[str]:
-        """Return what is not known of the ledgers, once where the plans are of one."""
+        """Return what is unknown of the ledgers, each thing once."""
         return [*dict.fromkeys(plan.unknown for plan in self.plans if plan.unknown)]
 
 
@@ -130,9 +130,9 @@ def plan_batch(
     split: LossSplit = EQUAL,
     assume_rows: int | None = None,
 ) -> Batch:
-    """Return the batch that the words of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
+    """Return the batch that the arguments of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
 
-    Raises DeclarationError where the words do not fit together, QuestionRefused for a question whose error is private.
+    Raises DeclarationError where the arguments do not fit together, QuestionRefused for a question whose error is private.
     """
     listed = list(question) if isinstance(question, (list, tuple)) else [question]
     questions = [one for q in listed for one in (q.statements() if isinstance(q, SqlText) else [q])]

@@ -167,7 +167,7 @@ class Charging:
         return plan.seen_before(charges, self.ledger.unknown())
 
     def make_release(self, plan: Plan, charge: Charge, answer: Answer | ReleaseContent) -> Release:
-        """Return an answer as the release of its charge."""
+        """Make the release of a charge from its answer."""
         content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
         return Release(
             question=plan.words,
@@ -206,7 +206,7 @@ class Charging:
         )
 
     def fail(self, charge: Charge, failure: Failure) -> NoReturn:
-        """Record that a charge has no answer, and say so, with a cause in our own words or without."""
+        """Record that a charge has no answer, and raise ChargedError, with a cause in our own words if there is one."""
         cause = failure.cause
         resumable = failure.passing and charge.request is not None
         # It may lie on the server that failed: the charge then stays without an outcome.
@@ -224,7 +224,7 @@ class Charging:
 
 
 def name_tables(shares: Mapping[str, Fraction]) -> str:
-    """Return the tables that a charge is of, with the share of each where there are several: what its note begins with.
+    """Return the tables that a charge concerns, with the share of each if there are several: the beginning of its note.
 
     >>> name_tables({"visits": Fraction(1)}), name_tables({"visits": Fraction(1, 3), "calls": Fraction(2, 3)})
     ('visits', 'visits (1/3), calls (2/3)')
@@ -275,7 +275,7 @@ class Failure:
 
 
 def failure_of(failure: Exception, provider: str = "") -> Failure:
-    """Return why a question failed, in our own words: as its engine says, or whose defect it is; nothing else of it.
+    """Explain a failure in our own words: the engine's cause, or whose defect it is; nothing of its message.
 
     What the failure itself says may hold data. A failure of a procedure from outside is its provider's, and one of an engine
     from outside, or of the algorithm that `adapt` runs, is no defect of ours.
@@ -296,5 +296,5 @@ def failure_of(failure: Exception, provider: str = "") -> Failure:
 
 
 def declaration_digest(name: str, declaration: Mapping[str, Any]) -> str:
-    """Return the digest by which releases and plans name what was declared of a table."""
+    """Return the digest of a table's declaration, by which releases and plans name it."""
     return hashlib.sha256(json.dumps([name, declaration], sort_keys=True).encode()).hexdigest()[:16]

@@ -85,7 +85,7 @@ class TableContext:
 
     @property
     def own(self) -> PrivateTable:
-        """What other tables of the project may know of this one."""
+        """The public facts of this table that questions of other tables may use."""
         return PrivateTable(self.domain, self.neighbors, self.declared)
 
     def public_values(self, name: str, columns: Sequence[str]) -> Sequence[tuple[Any, ...]]:
@@ -488,7 +488,7 @@ class Plan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its release must say beside its numbers."""
+        """The notes that its release must carry."""
         if not self.provider:
             return self.procedure.notes
         words = (

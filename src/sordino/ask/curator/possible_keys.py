@@ -145,7 +145,7 @@ class _Rows:
             self._known = _unit_values(per_unit, _Rows(domain, steps[:last], public))
 
     def restrict(self, nodes: Sequence[Node], where: Node | None) -> Node | None:
-        """Return the condition that rows meet which meet `where`, where it may narrow the keys that `nodes` are."""
+        """Join `where` with the implied conditions that may narrow the keys `nodes`."""
         named = {name for node in nodes for name in _names(node)}
         for condition in [*self._met, *(c for c in self._implied if _names(c) <= named)]:
             where = conjoin([condition, where])
@@ -233,7 +233,7 @@ class _Rows:
         return list(dict.fromkeys(None if code is None else declared.labels[code] for (code,) in codes))
 
     def _is_plain(self, node: Node) -> bool:
-        """Return whether every declared key of an expression is one that rows may have, without a look."""
+        """Return whether rows may have every declared key of an expression, as is clear without computing them."""
         return isinstance(node, Name) and node.name in self._base and self._known.get(node.name) is None
 
     def _cells(self, nodes: Iterable[Node], joins: Sequence[Join]) -> dict[str, pa.Array] | None:

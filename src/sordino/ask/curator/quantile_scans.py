@@ -55,7 +55,7 @@ class Texts(Protocol):
     """Writes the scans: primitives for one tree, and its text."""
 
     def primitives(self) -> Primitives:
-        """Return new words for one tree."""
+        """Return new primitives for one tree."""
 
     def write(self, select: exp.Select) -> Statement:
         """Return the engine's text of a tree."""

@@ -114,7 +114,7 @@ class _OneScan:
 
     @property
     def primitives(self) -> Primitives:
-        """The words of the engine beneath."""
+        """The primitives of the engine beneath."""
         return self._engine.primitives
 
     def run(self, statement: Statement) -> pa.Table:
