@@ -528,7 +528,7 @@ def base_table(place: Place, select: Any) -> tuple[str, Any]:
 
 
 def scope_of(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str, Scope] | None = None) -> Scope:
-    """Return what a SELECT reads; `known` are the queries around it that WITH names."""
+    """Return the scope of a SELECT; `ctes` are those of the queries around it that WITH names."""
     return _scope(place, select, declared, ctes or {})
 
 
@@ -546,7 +546,7 @@ class DeclaredNames:
     released: Mapping[str, Released] = field(default_factory=dict)
 
     def translator(self, place: Place, scope: Scope) -> Translator:
-        """Return what translates expressions over what a SELECT reads."""
+        """Return the translator of expressions over the columns that a SELECT reads."""
         return Translator(
             place,
             lambda item: self.column(place, item, scope),
@@ -575,11 +575,11 @@ class DeclaredNames:
         return same[0] if same and not self.is_own(source) else None
 
     def is_own(self, source: Any) -> bool:
-        """Return whether a name in FROM or JOIN means the table asked about."""
+        """Return whether a name in FROM or JOIN means the table of the question."""
         return is_same_table(".".join(part.name for part in source.parts), self.table)
 
     def columns_of(self, table: str | None) -> dict[str, tuple[str, Expr]]:
-        """Return the columns of a table by their names in lower case, of the table asked about where None."""
+        """Return the columns of a table by their names in lower case; None means the table of the question."""
         named = self.columns if table is None else {**self.public, **self.private}[table]
         return {name.lower(): (name, col(name)) for name in named}
 
@@ -596,7 +596,7 @@ def _scope(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str
 
 
 def _unnest(place: Place, item: Any, scope: Scope) -> Scope:
-    """Return the scope with one row for each item of a list: the item has a name of its own, the list has none any more."""
+    """Return the scope with one row for each item of a list; the item gets a name, and the list loses its own."""
     step, joined, name = read_unnest(place, item, lambda column: scope.column(place, column))
     if joined.alias in {*scope.names, *(t.alias for t in scope.joined)}:
         raise QuestionRefused(f"{place.word('UNNEST')}two tables are named {joined.alias!r}: rename one")
@@ -662,7 +662,7 @@ def _join_public(
 
 
 def _take_conditions_of_on(item: Any) -> list[Any]:
-    """Take from ON of an inner join what compares no two columns for equality: it says what it would in WHERE."""
+    """Take the conditions out of an inner join's ON that compare no two columns for equality: in WHERE they mean the same."""
     kinds = trees()
     on = item.args.get("on")
     if not isinstance(on, kinds.And) or item.args.get("side"):
@@ -741,7 +741,7 @@ def _join_values(place: Place, select: Any, item: Any, inner: Scope, scope: Scop
 
 
 def _nodes(thing: Any) -> Iterator[Any]:
-    """Give an expression or a step, and all that it is made of."""
+    """Yield an expression or a step, and all of its parts."""
     yield thing
     parts = thing if isinstance(thing, tuple) else ()
     if is_dataclass(thing) and not isinstance(thing, type):
@@ -761,7 +761,7 @@ def _join_same_names(place: Place, item: Any, joined: JoinedTable, scope: Scope)
 
 
 def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -> None:
-    """Make those conditions of WHERE the ON of a comma join, or CROSS JOIN, that compare its columns with those before it.
+    """Move the conditions of WHERE that compare the columns of a comma join or CROSS JOIN with earlier ones to its ON.
 
     Equal columns are enough where there are any; what else compares both stays in WHERE then, which says the same.
     """
@@ -938,7 +938,7 @@ def _window_translator(
     windows: WindowReader,
     named: Callable[[Any], Any] = lambda _: None,
 ) -> Translator:
-    """Return what translates expressions in which windows stand; `named` finds what a name that is no column means."""
+    """Return a translator of expressions with windows; `named` finds the meaning of a name that is no column."""
 
     def column(item: Any) -> Expr:
         meant = named(item)
@@ -1023,7 +1023,7 @@ def _only_stars(select: Any) -> bool:
 
 
 def _with_scopes(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str, Scope]) -> Mapping[str, Scope]:
-    """Return the scopes that WITH names, besides those known; each may use the ones before it."""
+    """Return the scopes that WITH names, with those around it; each may use the ones before it."""
     scopes = dict(ctes)
     for name, inner in _with(place, select):
         scopes[name] = _inner(place, inner, declared, scopes)
@@ -1071,7 +1071,7 @@ def _is_grouped(select: Any) -> bool:
 
 
 def _source(place: Place, select: Any) -> Any:
-    """Return what FROM names: a table or a sub-query, with nothing else to it."""
+    """Return the table or sub-query that FROM names; it has no other clauses."""
     kinds = trees()
     clause = from_of(select)
     if clause is None:

@@ -91,7 +91,7 @@ class Noise:
     why: str = ""
 
     def join(self, other: Noise) -> Noise:
-        """Return how noise reaches what is computed from both."""
+        """Return how noise reaches a value that is computed from both."""
         return Noise(self.noisy or other.noisy, self.steps or other.steps, self.why or other.why)
 
 
@@ -149,7 +149,7 @@ def write_replicated(outside: Any, lineage: Lineage, columns: Mapping[str, Seque
 
 
 def _guard(nodes: Iterable[Any]) -> None:
-    """Give NaN in the place of each of these, from the innermost on, where what it depends on has another sign."""
+    """Replace each of these, from the innermost on, by NaN where its argument has another sign."""
     exp = trees()
     for node in sorted(nodes, key=lambda one: -one.depth):
         sign = exp.Mul(this=exp.paren(_argument(node).copy()), expression=exp.column(SIGN))
@@ -449,7 +449,7 @@ class _Expressions:
         return bool(left & right)
 
     def _note_guard(self, node: Any) -> None:
-        """Note what passes through a point at which its noise cannot be followed: a divisor of 0, the turn of a size."""
+        """Note an expression at whose argument noise cannot be followed: a divisor of 0, the sign of a size."""
         exp = trees()
         guarded = (exp.Div, exp.IntDiv, exp.Abs, exp.Pow, exp.Ln, exp.Log, exp.Sqrt)
         if isinstance(node, guarded) and self.of(_argument(node)).noisy:
@@ -457,7 +457,7 @@ class _Expressions:
 
 
 def _argument(node: Any) -> Any:
-    """Return the part of an expression whose sign decides: a divisor, or what a function is taken of."""
+    """Return the part of an expression whose sign matters: a divisor, or the argument of a function."""
     exp = trees()
     second = isinstance(node, (exp.Div, exp.IntDiv)) or (isinstance(node, exp.Log) and node.expression)
     return node.expression if second else node.this
@@ -491,7 +491,7 @@ def _cuts(query: Any, most: int) -> bool:
 
 
 def _members(clause: Any, items: Sequence[tuple[str, Any]]) -> list[Any]:
-    """Return what GROUP BY or ORDER BY names; a number is the item at this place."""
+    """Return the members of GROUP BY or ORDER BY; a number is the item at this place."""
     exp = trees()
     members = []
     for member in [] if clause is None else clause.iter_expressions():
@@ -526,7 +526,7 @@ def _name(node: Any) -> str:
 
 
 def _rename_columns(answer: Answer, source: Any, pivots: Sequence[Any] = ()) -> Answer:
-    """Return an answer under the names that a source or a name of WITH lists for its columns."""
+    """Rename an answer's columns as a source or a name of WITH lists them."""
     if pivots:
         raise _Unread
     alias = source.args.get("alias")

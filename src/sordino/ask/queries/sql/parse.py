@@ -224,7 +224,7 @@ def _select(
 
 
 def _names(text: str, tree: Any) -> tuple[str | None, ...]:
-    """Return the names that DuckDB gives the items of a SELECT; nothing where all have names of their own."""
+    """Return the names that DuckDB gives the items of a SELECT; none where all have names of their own."""
     kinds = trees()
     if all(isinstance(item, (kinds.Alias, kinds.Column, kinds.Star)) for item in tree.expressions):
         return ()
@@ -347,12 +347,15 @@ class _Reader:
                 )
 
     def _rows(self) -> tuple[KeyList | None, Node | None]:
-        """Return the keys that the question lists, in SQL or beside it, and what WHERE says otherwise."""
+        """Split WHERE into a key list, if it holds one, and the remaining condition.
+
+        With a list beside the text, all of WHERE is a condition.
+        """
         where = self._select.args.get("where")
         parts = [] if where is None else [where.this]
         listed = None
         rest = None
-        # perhaps a list of keys
+        # a list of keys is one of tuples
         if parts and where.find(trees().Tuple):
             listed, rest = take_key_list(self._place, where.this, self._groups, self._values.value)
         if self._listed is not None:

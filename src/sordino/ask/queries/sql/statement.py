@@ -274,7 +274,7 @@ class _NoBlocks:
 
 
 def _expand_stars(query: Any, columns: Sequence[str]) -> None:
-    """Put the columns of the released table in the place of a star that stands for them alone."""
+    """Replace a star that stands for the released table alone by its columns."""
     exp = trees()
     for select in query.find_all(exp.Select):
         start = from_of(select)
@@ -310,7 +310,7 @@ def _parse_query(text: str, dialect: str | None) -> Any:
 
 
 def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | None = None) -> bool:
-    """Return whether a text has parts that only a statement around private questions has: its refusal is then the true one.
+    """Return whether a text has parts that only a statement around private questions has; then that refusal applies.
 
     Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each person, by a column of `units`.
     """
@@ -361,7 +361,7 @@ def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
 
 
 def read_outside(text: str, tables: Iterable[str]) -> Any:
-    """Return the tree of an outside that a release holds, over answers and public tables of these names.
+    """Parse an outside that a release holds, over answers and public tables of these names.
 
     Raises QuestionRefused for what no statement's outside is.
     """
@@ -450,7 +450,7 @@ class _Splitter:
         self._released |= {cte.alias.lower(): cte for cte in queries}
 
     def check_outside(self, outside: Any) -> None:
-        """Raise QuestionRefused where the outside reads anything but answers, or calls what it may not."""
+        """Raise QuestionRefused where the outside reads anything but answers, or calls a function that is not allowed."""
         exp = trees()
         answers = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released.keys()
         for node in outside.walk():
@@ -544,7 +544,7 @@ class _Splitter:
         return query.args.get("group") is not None and self._is_question(probe.from_(units))
 
     def _join_literals(self, select: Any) -> None:
-        """Put constants in the place of rows that a SELECT of private rows, or one in it, writes out and joins."""
+        """Replace rows that a SELECT of private rows, or one in it, writes out and joins by constants."""
         exp = trees()
         for one in [select, *(inner for inner in select.find_all(exp.Select) if inner is not select)]:
             if self._reads_private(one):
@@ -620,7 +620,7 @@ class _Splitter:
         return select
 
     def _count_keys(self, select: Any) -> None:
-        """Put COUNT(DISTINCT k) in the place of a count of rows of SELECT DISTINCT k, in which a missing key is a row too."""
+        """Replace a count of rows of SELECT DISTINCT k, in which a missing key is a row too, by COUNT(DISTINCT k)."""
         exp = trees()
         rows = select.expressions[0].unalias().this if len(select.expressions) == 1 else None
         count_combinations(select, least=1)
@@ -639,7 +639,7 @@ class _Splitter:
         return isinstance(node, trees().Column) and node.name.lower() in self.declared
 
     def _aggregate_keys(self, select: Any) -> None:
-        """Put aggregates of DISTINCT values of rows in the place of those over a sub-query, or WITH, that has each key once.
+        """Replace aggregates over a sub-query, or WITH, that has each key once by aggregates of DISTINCT values of rows.
 
         As for a count alone (`count_combinations`): outside of a block, they would be of the declared keys.
         """
@@ -895,7 +895,7 @@ class _Splitter:
     def _values_of_groups(
         self, select: Any, keys: tuple[Any, ...], every: dict[Any, str], aggregates: list[Any], *, alone: bool
     ) -> dict[Any, Any]:
-        """Return what gives MODE, and STRING_AGG of DISTINCT declared values, of a group: sub-queries over other answers.
+        """Return sub-queries over other answers that give MODE, and STRING_AGG of DISTINCT declared values, of a group.
 
         MODE(x) is the value of x of the most rows, by the numbers of rows of each group and value. Beside other aggregates of
         all rows it is a question of its own, as it is alone. `keys` are those of one grouping, `every` names those of all, of
@@ -947,7 +947,7 @@ class _Splitter:
         return distinct.expressions[0] if self._is_declared(distinct.expressions[0]) else None
 
     def _join_constants(self, select: Any) -> None:
-        """Put released values in the place of the columns of a released query that a block joins.
+        """Replace the columns of a released query that a block joins by its released values.
 
         Joined without a condition it has one row. Joined by its one key it has one row a key: an inner join keeps the rows
         whose key is released. So no row of the block becomes several, whatever is released.
@@ -992,7 +992,7 @@ class _Splitter:
         return self._is_question(probe)
 
     def _substitute(self, select: Any, name: str, value: Callable[[str], Any]) -> None:
-        """Put values in the place of all columns that are qualified by a name."""
+        """Replace all columns that are qualified by a name by values."""
         exp = trees()
         for column in list(select.find_all(exp.Column)):
             if column.table.lower() == name:
@@ -1093,7 +1093,7 @@ class _Splitter:
         return isinstance(start, exp.Table) and not any(KEY in column.name for column in query.find_all(exp.Column))
 
     def _release_constants(self, select: Any) -> None:
-        """Put released values in the place of the sub-queries in a private block: in WHERE, in keys, inside aggregates.
+        """Replace the sub-queries in a private block by released values: in WHERE, in keys, inside aggregates.
 
         They are answered first. One that reads rows of single persons stays, as the block's own meaning decides of it.
         """
@@ -1122,7 +1122,7 @@ class _Splitter:
                     node.replace(self._release_correlated(node.this) or exp.column(self._release(node.this, "value")))
 
     def _compare_list(self, node: Any) -> None:
-        """Put the least or the largest of released values in the place of ANY and ALL; those for equality are IN already."""
+        """Replace ANY and ALL by the least or the largest of released values; those for equality are IN already."""
         exp = trees()
         query = node.this.unnest()
         comparison = node.parent
@@ -1193,7 +1193,7 @@ class _Splitter:
         return scalar and self._is_computed(node)
 
     def _is_computed(self, query: Any) -> bool:
-        """Return whether a query aggregates, or reads what was computed: it has no row of a single person."""
+        """Return whether a query aggregates, or reads computed rows: then no row is that of a single person."""
         exp = trees()
         query = query.this if isinstance(query, exp.Subquery) else query
         if not isinstance(query, exp.Select):
@@ -1207,7 +1207,7 @@ class _Splitter:
         return bool(released or nested) or (grouped and self._reads_private(query))
 
     def _release_list(self, node: Any) -> None:
-        """Put the released rows of a sub-query in the place of IN's list, unless IN is about persons."""
+        """Replace the sub-query of IN by its released rows, unless IN is about persons."""
         exp = trees()
         probe = exp.Select(expressions=[exp.Count(this=exp.Star())])
         block = node.find_ancestor(exp.Select)
@@ -1278,7 +1278,7 @@ class _Splitter:
         return select
 
     def _read_keys(self, select: Any) -> None:
-        """Put keys in the place of MIN, MAX, ANY_VALUE and FIRST of them: a group has one value of each.
+        """Replace MIN, MAX, ANY_VALUE and FIRST of keys by the keys: a group has one value of each.
 
         So has it of a column of a public table that keys determine, in all its rows: such a column becomes a key too.
         """
@@ -1310,7 +1310,7 @@ class _Splitter:
                     same.replace(of.copy())
 
     def _read_constants(self, select: Any) -> None:
-        """Put a constant in the place of its own MIN, MAX or ANY_VALUE: a group has it, and a table of any rows."""
+        """Replace MIN, MAX or ANY_VALUE of a constant by the constant: a group has it, and a table of any rows."""
         exp = trees()
         group = select.args.get("group")
         of_groups = group is not None and not any(v for n, v in group.args.items() if n != "expressions")
@@ -1551,7 +1551,7 @@ class _Splitter:
         return sets
 
     def _aggregates_of(self, select: Any) -> list[Any]:
-        """Return the aggregates of a SELECT over its own rows, equal ones once; what a window aggregates is none."""
+        """Return the aggregates of a SELECT over its own rows, equal ones once, without those of windows."""
         exp = trees()
         aggregates: dict[Any, None] = {}
         wrappers = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
@@ -1640,7 +1640,7 @@ class _Splitter:
         return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier("sordino_groupings")))
 
     def _swap(self, node: Any, names: dict[Any, str], values: dict[Any, str]) -> None:
-        """Put the columns of the answer in the place of the parts of the SELECT that they are; sub-queries stay."""
+        """Replace the parts of a SELECT that are columns of the answer by these columns; sub-queries stay."""
         exp = trees()
         if isinstance(node, exp.Query):
             return
@@ -1658,7 +1658,7 @@ class _Splitter:
 
 
 def _name_keys(select: Any) -> None:
-    """Put a key in the place of its own MIN, MAX or ANY_VALUE: all rows of a group have it."""
+    """Replace MIN, MAX or ANY_VALUE of a key by the key: all rows of a group have it."""
     exp = trees()
     group = select.args.get("group")
     keys = [] if group is None or any(v for n, v in group.args.items() if n != "expressions") else group.expressions
@@ -1671,7 +1671,7 @@ def _name_keys(select: Any) -> None:
 
 
 def _trace(outside: Any) -> tuple[Trace, ...]:
-    """Return the columns that are released ones as they are, and let the outside tell their rows.
+    """Return the columns that are unchanged released ones, and let the outside identify their rows.
 
     Only where each row of the answer is a row of one block, and none stands twice.
     """
@@ -1823,7 +1823,7 @@ def _one_value(source: Any, column: str) -> Any:
 
 
 def _join_key_of(join: Any, name: str, key: str, own: frozenset[str]) -> Any:
-    """Return what a join compares with the key of the source `name`; None where it compares anything else.
+    """Return the expression that a join compares with the key of the source `name`; None where it compares anything else.
 
     Without a table, a name that is no column of the block's `own` rows is the source's.
     """
@@ -1844,7 +1844,7 @@ def _join_key_of(join: Any, name: str, key: str, own: frozenset[str]) -> Any:
 
 
 def _mode(node: Any) -> tuple[Any, Any] | None:
-    """Return what MODE is of, and its FILTER; None for any other aggregate."""
+    """Return the operand of MODE, and its FILTER; None for any other aggregate."""
     exp = trees()
     condition = node.expression if isinstance(node, exp.Filter) else None
     inner = node.this if isinstance(node, exp.Filter) else node
@@ -1865,7 +1865,7 @@ def _members(grouping: Any) -> tuple[Any, ...]:
 
 
 def write_outside(outside: Any) -> str:
-    """Return the outside in DuckDB's SQL, with what noise could make fail as NULL.
+    """Return the outside in DuckDB's SQL, in which calls that noise could make fail give NULL.
 
     Raises QuestionRefused for a function of another dialect that is written with one that is refused: SPACE as REPEAT.
     """

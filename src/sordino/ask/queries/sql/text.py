@@ -127,7 +127,7 @@ class Place:
         return ""
 
     def name(self, node: Any) -> str:
-        """Return the word that a function stands in the text as, where the parser kept its place."""
+        """Return a function's name as the text has it, where the parser kept its place."""
         if node is None or "start" not in node.meta or "end" not in node.meta:
             return ""
         return self._text[int(node.meta["start"]) : int(node.meta["end"]) + 1].split("(")[0].strip().upper()
@@ -156,7 +156,7 @@ def advance(start: Start, text: str) -> Start:
 
 
 def only_known(place: Place, select: Any, supported: set[str], where: str = "") -> None:
-    """Raise QuestionRefused for a clause of a SELECT that is not known, by its name and place."""
+    """Raise QuestionRefused for an unsupported clause of a SELECT, by its name and place."""
     for name, value in select.args.items():
         if value and name not in supported:
             word, instead = CLAUSES.get(name, (name.strip("_").upper(), SUPPORTED))
@@ -216,14 +216,14 @@ def is_same_table(written: str, declared: str) -> bool:
 
 
 def known_dialect(name: str) -> str:
-    """Return a dialect's name in lower case; raises QuestionRefused for one that is not read."""
+    """Return a dialect's name in lower case; raises QuestionRefused for an unsupported one."""
     if name.lower() not in DIALECTS:
         raise QuestionRefused(f"{name!r} is not a known dialect; {nearest(name, DIALECTS)}")
     return name.lower()
 
 
 def dialect_of(text: str) -> str:
-    """Return the dialect that a text shows itself to be of by its quotes; DuckDB's where it shows nothing."""
+    """Return the dialect that a text's quotes show; DuckDB's if they show none."""
     bare = _TEXTS.sub("''", text)
     if "`" in bare:
         return "bigquery" if '"' not in bare else "spark"
