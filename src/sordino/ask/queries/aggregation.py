@@ -388,7 +388,7 @@ def _select(columns: list[exp.Expression], source: exp.Expression, keys: int) ->
 
 
 def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossible | None = None) -> CompiledQuery:
-    """Return what a question means over a domain; raises QuestionRefused where it has no private answer.
+    """Compile a question over a domain; raises QuestionRefused where it has no private answer.
 
     With `possible`, declared keys that no row of the question can have are left out.
     """
@@ -443,7 +443,7 @@ def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool
 
 
 def _say_left_out(question: Aggregation, domain: Domain, possible: Possible | None) -> tuple[str, ...]:
-    """Return which rows have no key, in words: those in which a column is missing, as declared, and those outside of bins."""
+    """Return notes on rows without a key: those in which a column is missing, as declared, and those outside of bins."""
     notes: dict[str, None] = {}
     for place, group in enumerate(question.groups):
         if possible is not None and not possible.missing[place]:
@@ -511,7 +511,7 @@ def tighten(bounds: ContributionBounds | None, more: ContributionBounds) -> Cont
 
 
 def _order_key(column: str | Expr) -> tuple[Node, bool]:
-    """Return what the answer is ordered by, and whether the largest comes first: -x means x descending."""
+    """Return the expression that orders the answer, and whether the largest comes first: -x means x descending."""
     node = Name(column) if isinstance(column, str) else column.node
     if isinstance(node, Arithmetic) and node.op == "*" and node.left == Constant(Fraction(-1)):
         return node.right, True
@@ -519,7 +519,7 @@ def _order_key(column: str | Expr) -> tuple[Node, bool]:
 
 
 def _check_formulas(question: Aggregation) -> None:
-    """Raise QuestionRefused for a formula of what has no noise of a known law, or that cannot be computed."""
+    """Raise QuestionRefused for a formula of columns without noise of a known law, or one that cannot be computed."""
     selections = {a.alias for a in question.aggregates if hasattr(a, "columns")}
     for formula in question.formulas:
         for name in formula.names():

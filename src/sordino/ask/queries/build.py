@@ -167,7 +167,7 @@ def collect_columns(
 ) -> ShownColumns:
     """Return the aggregates that some columns are made of, each once, the formulas over them, and which are not shown.
 
-    `taken` are the names of the keys, `unseen` aggregates that are needed and not shown. The same aggregate twice is
+    `keys` are the names of the keys, `unseen` aggregates that are needed and not shown. The same aggregate twice is
     released once, under two names.
     """
     words = {part: part.describe() for one in (*columns, *unseen) for part in (one.aggregate, *one.others)}
@@ -278,7 +278,7 @@ class Selection:
         return replace(self, condition=None, steps=steps, columns=columns, named=None)
 
     def _meaning(self, node: T) -> T:
-        """Return an expression with the columns of per_unit replaced by what they are."""
+        """Replace the columns of per_unit in an expression by their meaning."""
         columns = self.columns
         return node if columns is None else replace_names(node, lambda name: columns.get(name, Name(name)))
 
@@ -318,7 +318,7 @@ class Selection:
         )
 
     def _read(self, node: Node) -> Node:
-        """Return an expression with the columns of `with_columns` replaced by what they are."""
+        """Replace the columns of `with_columns` in an expression by their meaning."""
         named = self.named
         if not named:
             return node
@@ -333,7 +333,7 @@ class Selection:
         return replace_names(node, lambda name: named.get(name, Name(name)))
 
     def _read_aggregate(self, one: AggregateExpr) -> AggregateExpr:
-        """Return an aggregate, or a formula over several, of what the columns of `with_columns` are."""
+        """Replace the columns of `with_columns` in an aggregate, or in a formula over several, by their meaning."""
         named = self.named
         if not named:
             return one
@@ -427,7 +427,7 @@ class Selection:
 
 
 def _aggregate_like(word: str, item: Any) -> str:
-    """Return what to write instead of a column, or of a dict of them as pandas takes it."""
+    """Return the aggregate to write instead of a column, or of a dict of them as pandas takes it."""
     if isinstance(item, dict) and item:
         name, function = next(iter(item.items()))
         name_of = {"avg": "mean", "average": "mean", "nunique": "count_distinct", "size": "count"}.get(

@@ -168,7 +168,7 @@ def _linear(node: Node) -> tuple[dict[str, Fraction], Fraction] | None:
 
 
 def _operation(node: Node) -> str:
-    """Return the interpreter's word for what a node does with its parts; empty where it has none."""
+    """Return the interpreter's operation of a node; empty where it has none."""
     if isinstance(node, Arithmetic | Compare | Connective):
         return node.op
     if isinstance(node, Apply):

@@ -154,7 +154,7 @@ class UnknownWord(AttributeError):
 
 
 def unknown_word(thing: object, word: str, *, kind: str) -> AttributeError:
-    """Return the error of an attribute that there is not, with the word that was meant, where one is known or near.
+    """Return the error of an unknown attribute, with the word that was meant, where one is known or near.
 
     `kind` is "rows" for a table and for what is selected of it, else the name of the class.
     """

@@ -45,7 +45,7 @@ def bind_names(
     values: PublicValues = no_values,
     declared: Mapping[str, Any] = MappingProxyType({}),
 ) -> Aggregation:
-    """Return the question with its tables and its unit found and its names made whole: regions.size, or age of the table.
+    """Bind a question's tables and unit, and resolve its names: regions.size, or age of the table.
 
     Names as "written" in Python may mean a column of any table, if only one has it; in SQL they are "resolved": without
     a table they are the private table's own. `private` are other private tables, `neighbors` those
@@ -118,7 +118,7 @@ def bind_names(
 
 
 def _name_beside(step: UnitMatch, meant: _Names, name: str) -> Name:
-    """Return what a name in a condition on two rows of a person means: a column of either."""
+    """Resolve a name in a condition on two rows of a person: a column of either."""
     return Name(name) if name.startswith(step.there("")) else meant.node(name)
 
 
@@ -146,7 +146,7 @@ def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep
 def _bind_values(
     step: UnitValues, meant: _Names, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
 ) -> UnitValues:
-    """Return values of a unit with their table found, and all names in them."""
+    """Bind values of a unit: their table, and all names in them."""
     name = find_shared(step.table, private, table, own)
     to = own if name is None else private[name]
     unit = to.neighbors.id_column
@@ -213,7 +213,7 @@ def _find_private(
     table: str,
     own: PrivateTable,
 ) -> UnitJoin:
-    """Return the join with another private table; one that was found before takes its declaration anew."""
+    """Bind a join with another private table; one that was bound before takes its declaration anew."""
     if isinstance(join, UnitJoin):
         join = Join(join.table, (), join.how)
     if join.table.lower() not in {table.lower(), again(table).lower(), *(p.lower() for p in private)}:
@@ -231,7 +231,7 @@ def _find_table(
     after: Callable[[Join], _Names],
     values: PublicValues,
 ) -> Join:
-    """Return the join with its public table: by its key, where the question compares that, else by its rows.
+    """Bind a join with its public table: by its key, where the question compares that, else by its rows.
 
     `before` says what names of the rows before mean, and `after` those of both sides.
     """
@@ -360,7 +360,7 @@ class _Names:
                 self._meant[column] = self._meant[several[0]]
 
     def rename(self, columns: Mapping[str, str]) -> None:
-        """Let columns be meant by other names too."""
+        """Let other names mean columns too."""
         self._meant |= {old: new for old, new in columns.items() if new in self._meant}
 
     def free(self, join: Join | UnitJoin) -> None:

@@ -81,7 +81,7 @@ class Join:
 
     @property
     def rest(self) -> Node | None:
-        """What is asked of a joined pair beyond the key."""
+        """The condition on a joined pair beyond the key."""
         return self.condition if self.matched is None else self.matched.rest
 
     def domain(self, domain: Domain) -> Domain:
@@ -105,7 +105,7 @@ class Join:
         return replace(neighbors, copies=neighbors.copies * copies) if copies > 1 else neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the join said."""
+        """Add the join to an engine's primitives."""
         to = public_table(self)
         cells: list[exp.Expression] = []
         keys: list[exp.Expression] = []
@@ -162,7 +162,7 @@ class Join:
 
 
 def state_join(table: str, *, on: str | Expr | Sequence[str | Expr], how: JoinKind) -> Join | Expr:
-    """Return the join that a person states; a semi-join or anti-join is a condition on the rows as they are."""
+    """Return the stated join; a semi-join or anti-join is a condition on the rows as they are."""
     columns_stated = (on,) if isinstance(on, (str, Expr)) else tuple(on) if isinstance(on, (list, tuple)) else (None,)
     if not isinstance(table, str) or not all(isinstance(one, (str, Expr)) for one in columns_stated):
         raise QuestionRefused('join takes names: join("regions", on="state"), or on=["state", "year"]')
@@ -190,7 +190,7 @@ def qualify(table: str, column: str) -> str:
 
 
 def join_cell(name: str, column: Column) -> tuple[str, Build]:
-    """Return what kind of key a column is, and its cell to compare: a category's code, else the value itself.
+    """Return the kind of key of a column, and its cell to compare: a category's code, else the value itself.
 
     Raises QuestionRefused for reals, which are never equal for sure.
     """
@@ -208,7 +208,7 @@ def join_cell(name: str, column: Column) -> tuple[str, Build]:
 
 
 def computed_cell(node: Node, domain: Domain) -> tuple[str, Build]:
-    """Return what kind of key an expression of a row is, and its cell to compare: a text, a number, a day, a truth as 1 or 0.
+    """Return the kind of key of an expression, and its cell to compare: a text, a number, a day, a truth as 1 or 0.
 
     Raises QuestionRefused for what is not one of them.
     """
@@ -292,7 +292,7 @@ class Unnest:
         return replace(neighbors, copies=neighbors.copies * self.most)
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the items said."""
+        """Add UNNEST to an engine's primitives."""
         # for its check of the bound
         self.domain(domain)
         on.unnest(self.column, self.most)

@@ -109,7 +109,7 @@ class UnitValue:
         return _WORDS[self.kind].format(of=of, by=by)
 
     def read(self, domain: Domain) -> UnitColumn:
-        """Return what the value is over the domain of the rows; raises QuestionRefused where it is none."""
+        """Return the value's column over the domain of the rows; raises QuestionRefused for an unsupported one."""
         for node in (self.of, self.by):
             if node is not None:
                 depth(node)
@@ -229,7 +229,7 @@ class PerUnit:
         return Neighbors(neighbors.relation, unit, capped=False)
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return the words for one row a unit."""
+        """Return the primitives of one row a unit."""
         if self.where is not None:
             on.keep(bind_condition(self.where, domain)(on))
         return on.unit_rows({value.alias: value.read(domain).build(on) for value in self.values})
@@ -404,7 +404,7 @@ class UnitStep(Protocol):
 
 
 def clip_notes(limits: Sequence[tuple[str, Fraction, Fraction]], unit: str | None) -> tuple[str, ...]:
-    """Return what an answer says of values that are clipped only because the question needs bounds."""
+    """Return notes on values that are clipped only because the question needs bounds."""
     return tuple(
         f"{name} of one {unit} counts within [{format_number(low)}, {format_number(high)}], as max_rows implies: "
         "clip it for other bounds"

@@ -71,7 +71,7 @@ class Uses:
 
 
 def find_uses(nodes: Iterable[Node], domain: Domain) -> dict[str, Uses]:
-    """Return what expressions look at of each column that they name."""
+    """Return the parts of each named column that expressions depend on."""
     uses: dict[str, Uses] = {}
     rest = list(nodes)
     while rest:
@@ -84,7 +84,7 @@ def find_uses(nodes: Iterable[Node], domain: Domain) -> dict[str, Uses]:
 
 
 def _look_up(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
-    """Note what a simple expression over one bare column looks at; False for any other expression."""
+    """Note the parts of a column that a simple expression over it depends on; False for any other expression."""
     of, values = _split_comparison(node)
     if not isinstance(of, Name):
         return False
@@ -143,7 +143,7 @@ def _divide_clock(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
 
 
 def _split_comparison(node: Node) -> tuple[Node | None, Sequence[Any]]:
-    """Return what a simple expression is of, and the constants that it is compared with."""
+    """Return the operand of a simple expression, and the constants that it is compared with."""
     if isinstance(node, Compare):
         left = node.left
         right = node.right

@@ -185,7 +185,7 @@ def _tree(node: Node, columns: Mapping[str, Any]) -> Tree:
 
 
 def _sortable(value: Any) -> Any:
-    """Return what a value is ordered by: a bin's label by its lower end; kinds apart from each other."""
+    """Return the sort key of a value: of a bin's label its lower end; kinds are kept apart."""
     if value is None or value != value:
         return None
     if isinstance(value, str):

@@ -170,7 +170,7 @@ class _Condition:
         raise QuestionRefused(f"a range of {self._table} is between numbers or days: {_WRITE}")
 
     def _value(self, node: Node, cells: dict[str, Value | None]) -> Value | None:
-        """Return what a public expression is in one row: a cell, a sum or product of cells, a function of text."""
+        """Return the value of a public expression in one row: a cell, a sum or product of cells, a function of text."""
         if isinstance(node, Constant):
             return node.value
         if isinstance(node, Name):

@@ -36,7 +36,7 @@ class Query(Protocol):
     """A question as a frozen tree; it knows three things about itself."""
 
     def exact(self, on: Primitives, domain: Domain) -> exp.Select:
-        """Return the SQL tree of its exact answer, in the words of an engine."""
+        """Return the SQL tree of its exact answer, by an engine's primitives."""
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit can move its exact answer."""
@@ -63,7 +63,7 @@ class SqlAggregate:
     weights: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     def sql(self, on: Primitives) -> exp.Expression:
-        """Return the aggregate in an engine's words."""
+        """Return the aggregate by an engine's primitives."""
         from sqlglot import exp
 
         if self.weights is not None:
@@ -129,7 +129,7 @@ class Vector:
 
     @property
     def lift(self) -> int:
-        """What is taken off each row, in steps."""
+        """The number subtracted from each row, in steps."""
         return -self.terms[1][0] if len(self.terms) > 1 else 0
 
     @property

@@ -213,7 +213,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _read(data: Any, hint: Any, deep: int) -> Any:
-    """Return the value of a type that JSON data is; raises DeclarationError where it is of another."""
+    """Read a value of a type from JSON data; raises DeclarationError where it is of another."""
     if deep > _DEEPEST:
         raise QuestionRefused(_TOO_DEEP)
     members = _members(hint)
@@ -276,7 +276,7 @@ def _mistaken() -> DeclarationError:
 
 
 def _check(part: Any) -> Any:
-    """Return a part of a question, once what its builder would refuse is refused."""
+    """Return a part of a question; raises QuestionRefused where its builder would."""
     if isinstance(part, _NODES):
         return part
     for name in part.__dataclass_fields__:

@@ -24,7 +24,7 @@ class RowStep(Protocol):
         """Return the relation of the rows after the step."""
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return the words for the rows after the step; `domain` is that of the rows before, and `on` has said no word."""
+        """Return the primitives of the rows after the step; `domain` is that of the rows before, and `on` is still unused."""
 
     def describe(self) -> str:
         """Return the step in words."""
@@ -54,7 +54,7 @@ def step_neighbors(neighbors: Neighbors, steps: Sequence[RowStep]) -> Neighbors:
 
 
 def apply_steps(on: Primitives, steps: Sequence[RowStep], domain: Domain) -> Primitives:
-    """Return an engine's words for the rows after all steps; `domain` is the table's. Take it before any other word."""
+    """Return the primitives of the rows after all steps; `domain` is the table's. Use no other primitive before."""
     for i, step in enumerate(steps):
         on = step.apply(on, step_domain(domain, steps[:i]))
     return on

@@ -100,7 +100,7 @@ class UnitJoin:
         return replace(neighbors, copies=neighbors.copies * self.to.neighbors.contributions)
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the join said."""
+        """Add the join to an engine's primitives."""
         del domain
         on.join_unit(self.table, left=self.how == "left", own=self.is_own)
         return on
@@ -165,7 +165,7 @@ class UnitMatch:
         return neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the column."""
+        """Add the column to an engine's primitives."""
         condition = bind_condition(self.beside, self._beside(domain))
         on.mark_matches(self.column, None if self.to is None else self.table, condition, name=self.column)
         return on
@@ -229,7 +229,7 @@ class UnitMark:
         return neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the column."""
+        """Add the column to an engine's primitives."""
         del domain
         others = step_domain(self._table(), self.steps)
         rows = apply_steps(on.other_rows(None if self.to is None else self.table), self.steps, self._table())
@@ -279,7 +279,7 @@ def _refuse_unshared(table: str, neighbors: Neighbors, other: str, to: PrivateTa
 
 
 def again(table: str) -> str:
-    """Return what the rows of a table go by that is joined with itself."""
+    """Return the name of the second instance of a table that is joined with itself."""
     return f"{table} (again)"
 
 
@@ -308,7 +308,7 @@ def bind_unit_join(join: Join, private: Mapping[str, PrivateTable], table: str, 
 def mark_units(
     question: Aggregation, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
 ) -> Aggregation:
-    """Return the question with a step for each `exists` in its expressions, and the step's column in its place."""
+    """Replace each `exists` in a question's expressions by the column of a step."""
     pending: list[UnitMark | UnitMatch] = []
 
     def mark(node: Exists) -> Name:
@@ -362,7 +362,7 @@ def mark_units(
 
 
 def _match(node: Exists, name: str | None, to: PrivateTable | None, table: str, own: PrivateTable) -> UnitMatch:
-    """Return the step that a condition on both rows is; its column is named by what it says."""
+    """Return the step of a condition on both rows; its column is named by its words."""
     assert node.beside is not None
     depth(node.beside)
     other = name or table

@@ -217,7 +217,7 @@ class SequenceValue:
         return None if first is None or last is None else last - first + 1
 
     def read(self, domain: Domain, unit: str) -> tuple[Column, Any]:
-        """Return how the value is declared, and what makes it in an engine's words; raises QuestionRefused where it is none."""
+        """Return the value's declaration and its builder; raises QuestionRefused for an unsupported one."""
         for node in (self.of, *self.partition, *(o.by for o in self.order)):
             if node is not None:
                 depth(node)
@@ -246,7 +246,7 @@ class SequenceValue:
         return column, window
 
     def _low(self, domain: Domain) -> int:
-        """Return the least that a mean may be, in steps of what it is of; 0 for all else."""
+        """Return the least value of a mean, in steps of its operand; 0 for all else."""
         return int(bind_number(self.of, domain).stored.lower or 0) if self.kind == "mean" and self.of is not None else 0
 
     def _cell(self, domain: Domain) -> tuple[Column, Build | None, str, bool]:
@@ -373,7 +373,7 @@ class UnitSequence:
         return neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the columns."""
+        """Add the columns to an engine's primitives."""
         assert self.unit is not None
         if self.where is not None:
             on.keep(bind_condition(self.where, domain)(on))
@@ -425,7 +425,7 @@ def check_sequence(value: SequenceValue) -> None:
 
 
 def place_windows(node: Node, values: dict[SequenceValue, None]) -> Node:
-    """Return an expression with the column of each window that people wrote in its place; `found` gets their values.
+    """Replace each window that a person wrote by its column; `values` collects the windows' values.
 
     Raises QuestionRefused for a window without a partition, or over another.
     """

@@ -103,7 +103,7 @@ class UnitValues:
         return neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the values."""
+        """Add the values to an engine's primitives."""
         del domain
         assert self.to is not None
         rows = apply_steps(on.other_rows(None if self.is_own else self.table), self.steps, self.to.domain)

@@ -36,7 +36,7 @@ class LiteralTable:
 
 
 def read_literals(query: Any, ctes: Mapping[str, LiteralTable], names: Sequence[str] = ()) -> LiteralTable | None:
-    """Return the rows of constants that a query is; None for any other. `known` are those that WITH names."""
+    """Return the rows of constants that a query is; None for any other. `ctes` are those that WITH names."""
     exp = trees()
     while isinstance(query, (exp.Subquery, exp.Paren)):
         names = names or getattr(query, "alias_column_names", ())

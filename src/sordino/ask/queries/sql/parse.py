@@ -368,7 +368,7 @@ class _Reader:
     def _column(self, item: Any, name: str | None, *, has_alias: bool) -> str:
         """Read one item of SELECT, an aggregate, a formula, a key or a constant, and return its column's name.
 
-        `name` is the one that is `given` with AS, or that DuckDB gives it.
+        `name` is the one that AS gives it, where it `has_alias`, else the one that DuckDB gives it.
         """
         aggregate = self._aggregate(item) or self._formula(item)
         if aggregate is not None:
