@@ -31,6 +31,7 @@ from sordino.ask.queries.expressions.nodes import (
     depth,
     describe,
     plain,
+    plain_value,
     walk,
 )
 from sordino.core.domain import Category, Domain
@@ -189,7 +190,7 @@ class _Condition:
                 return None
             if isinstance(declared, Category):
                 texts = bind_values(node, Domain({names[0].name: declared})).values
-                value: str | None = texts[declared.values.index(_plain(cells[column]))]
+                value: str | None = texts[declared.values.index(plain_value(cells[column]))]
                 return value
         raise QuestionRefused(
             f"{describe(node)} of {self._table} is not computed in ON: compare its columns, sums of them, or functions of text "
@@ -237,7 +238,7 @@ class _Search:
     def _can_equal(self, of: Node, value: Value) -> bool:
         """Return whether a column may have a value: one that it does not declare meets no row."""
         column = self._domain[of.name] if isinstance(of, Name) else None
-        return not isinstance(column, Category) or _plain(value) in column.values
+        return not isinstance(column, Category) or plain_value(value) in column.values
 
     def _range(self, rows: Sequence[_Row]) -> Node | None:
         if not rows:
@@ -297,10 +298,6 @@ def _interval(ends: Sequence[tuple[str, Fraction]]) -> tuple[_End, _End]:
     lows = [(value, int(op == ">")) for op, value in ends if op in (">", ">=")]
     highs = [(value, -int(op == "<")) for op, value in ends if op in ("<", "<=")]
     return max(lows, default=(Fraction(-(10**40)), 0)), min(highs, default=(Fraction(10**40), 0))
-
-
-def _plain(value: Value | None) -> Any:
-    return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
 
 
 def _show(value: Value | None) -> str:

@@ -70,10 +70,11 @@ from sordino.ask.queries.expressions.nodes import (
     Windowed,
     depth,
     describe,
+    plain_value,
 )
 from sordino.ask.queries.expressions.released import is_released, released_lookup, released_number
 from sordino.ask.queries.expressions.row_functions import apply_function
-from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, trees, whole
+from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, trees, truth_as_number, whole
 from sordino.ask.queries.expressions.times import (
     LENGTHS,
     TIMES,
@@ -283,17 +284,8 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
 
 def _truth_number(node: Node, domain: Domain) -> BoundNumber:
     """Return a condition as a number: 1 where it is met, 0 where it is not, missing where it is neither."""
-    condition = _condition(node, domain)
     values = Interval(Fraction(0), Fraction(1))
-
-    def build(on: Primitives) -> exp.Expression:
-        from sqlglot import exp
-
-        holds = exp.paren(condition(on))
-        ifs = [exp.If(this=holds, true=whole(1)), exp.If(this=exp.Not(this=holds.copy()), true=whole(0))]
-        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
-
-    return BoundNumber(Fraction(1), values, values, True, build)
+    return BoundNumber(Fraction(1), values, values, True, truth_as_number(_condition(node, domain)))
 
 
 def plain_number(node: Node, domain: Domain) -> BoundNumber:
@@ -643,15 +635,11 @@ def _compare_values(left: Node, op: str, right: Node, domain: Domain) -> Build:
         raise QuestionRefused(
             f"{describe(left)} is text or a truth, and {describe(right)} is neither: cast one of them"
         )
-    other = DeclaredValues((_plain_value(right.value),), lambda _: whole(0)) if isinstance(right, Constant) else None
+    other = DeclaredValues((plain_value(right.value),), lambda _: whole(0)) if isinstance(right, Constant) else None
     values = pair_values(
         one, other or bind_values(right, domain), _comparison(op, left, right), Compare(op, left, right)
     )
     return choose_values(values, bool)
-
-
-def _plain_value(value: Value) -> Any:
-    return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
 
 
 def _comparison(op: str, left: Node, right: Node) -> Callable[[Any, Any], bool]:

@@ -52,18 +52,20 @@ from sordino.ask.queries.expressions.nodes import (
     Shift,
     TextFunction,
     When,
+    conjuncts,
     depth,
     describe,
     sql_name,
     walk,
 )
-from sordino.ask.queries.expressions.sql_trees import Build, plus, trees, whole
+from sordino.ask.queries.expressions.sql_trees import Build, plus, trees, truth_as_number, whole
 from sordino.ask.queries.expressions.times import TIMES, format_time, moment_constant, time_label, truncate_time
 from sordino.core.cell_grammar import BLANKS, is_unicode
 from sordino.core.domain import STORED, Boolean, Category, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.loss import format_number
 from sordino.core.primitives import Primitives
+from sordino.core.release import int_or_float
 from sordino.core.time_zones import seconds_since, show_time
 
 if TYPE_CHECKING:
@@ -327,22 +329,13 @@ def _parts(node: DatePart, domain: Domain) -> Keys:
 def _epochs(node: DatePart, of: BoundNumber, domain: Domain) -> Keys:
     """Return the seconds since 1970 at which the parts of a truncated date or moment `of` begin, one for each of its keys."""
     labels, build = _time_keys(node.of, of)
-    seconds = tuple(_show_value(seconds_since(label, of.zone or "UTC")) for label in labels)
+    seconds = tuple(int_or_float(seconds_since(label, of.zone or "UTC")) for label in labels)
     return _keep_missing(seconds, build, node, domain)
 
 
 def _truths(node: Node, domain: Domain) -> Keys:
     """Return the keys of a condition: false and true."""
-    condition = bind_condition(node, domain)
-
-    def build(on: Primitives) -> exp.Expression:
-        from sqlglot import exp
-
-        holds = exp.paren(condition(on))
-        ifs = [exp.If(this=holds, true=whole(1)), exp.If(this=exp.Not(this=holds.copy()), true=whole(0))]
-        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
-
-    return _keep_missing((False, True), build, node, domain)
+    return _keep_missing((False, True), truth_as_number(bind_condition(node, domain)), node, domain)
 
 
 def _numbers(node: Node, domain: Domain) -> Keys:
@@ -355,12 +348,8 @@ def _numbers(node: Node, domain: Domain) -> Keys:
         raise QuestionRefused(
             f"{describe(node)} may have {high - low + 1} values, too many keys: group by bins, or round it"
         )
-    labels = tuple(_show_value(of.unit * n) for n in range(low, high + 1))
+    labels = tuple(int_or_float(of.unit * n) for n in range(low, high + 1))
     return _keep_missing(labels, lambda on: plus(of.build(on), -low), node, domain)
-
-
-def _show_value(value: Fraction) -> int | float:
-    return int(value) if value.denominator == 1 else float(value)
 
 
 def _choice(node: When, domain: Domain) -> Keys:
@@ -560,7 +549,7 @@ def infer_key_list(where: Node | None, groups: Sequence[tuple[str, Node]], domai
     The values are the question's own, and a row of another town takes no part anyway. Every open key must be listed so.
     """
     listed: dict[Node, IsIn] = {}
-    for part in _conjuncts(where):
+    for part in conjuncts(where):
         if isinstance(part, IsIn) and part.of not in listed:
             listed[part.of] = part
     open_groups = [(alias, of) for alias, of in groups if is_open(of, domain)]
@@ -585,12 +574,6 @@ def _plain_label(value: Any) -> Label:
         if isinstance(value, (str, bool, datetime.date))
         else _listed_label(float(value) if value % 1 else int(value))
     )
-
-
-def _conjuncts(node: Node | None) -> list[Node]:
-    if isinstance(node, Connective) and node.op == "and":
-        return [*_conjuncts(node.left), *_conjuncts(node.right)]
-    return [] if node is None else [node]
 
 
 def compile_key_list(listed: KeyList, groups: Sequence[tuple[str, Node]], domain: Domain) -> Keys:

@@ -373,6 +373,11 @@ def children(node: Node) -> list[Node]:
     return [child for field in ("of", "left", "right") if (child := getattr(node, field, None)) is not None]
 
 
+def plain_value(value: Value | None) -> Any:
+    """Return a constant as declarations write it: a whole number as int."""
+    return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
+
+
 def conjuncts(node: Node | None) -> list[Node]:
     """Return the conditions that AND joins at the top of a condition; none for None."""
     if isinstance(node, Connective) and node.op == "and":

@@ -132,13 +132,9 @@ def _to_whole(node: Node, of: BoundNumber) -> BoundNumber:
     def build(on: Primitives) -> exp.Expression:
         return (away if all(on.is_decimal(name) for name in names) else even).build(on)
 
-    def cover(one: Interval, other: Interval) -> Interval:
-        lower = None if one.lower is None or other.lower is None else min(one.lower, other.lower)
-        upper = None if one.upper is None or other.upper is None else max(one.upper, other.upper)
-        return Interval(lower, upper)
-
-    both = cover(even.interval, away.interval), cover(even.stored, away.stored)
-    return BoundNumber(even.unit, *both, of.missable, build)
+    interval = even.interval.hull(away.interval)
+    stored = even.stored.hull(away.stored)
+    return BoundNumber(even.unit, interval, stored, of.missable, build)
 
 
 def _decimal_columns(node: Node) -> frozenset[str] | None:

@@ -103,6 +103,19 @@ def _combine(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expre
     return exp.paren(tree)
 
 
+def truth_as_number(condition: Build) -> Build:
+    """Return 1 where a condition is true, 0 where it is false, NULL where it is neither."""
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        holds = exp.paren(condition(on))
+        ifs = [exp.If(this=holds, true=whole(1)), exp.If(this=exp.Not(this=holds.copy()), true=whole(0))]
+        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
+
+    return build
+
+
 # ---- Clauses of SELECTs that were parsed
 
 

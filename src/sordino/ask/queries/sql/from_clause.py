@@ -113,11 +113,11 @@ class _Reader:
             inner = item.unalias()
             name = item.alias_or_name if named else ""
             if isinstance(inner, trees().Star):
-                raise self._refuse(inner, f"SELECT * with GROUP BY is not supported in a sub-query: {_TAKE}")
+                raise self._place.refuse(inner, f"SELECT * with GROUP BY is not supported in a sub-query: {_TAKE}")
             if not name:
-                raise self._refuse(item, "a computed column of a sub-query needs a name: write AS name")
+                raise self._place.refuse(item, "a computed column of a sub-query needs a name: write AS name")
             if name.lower() in columns:
-                raise self._refuse(
+                raise self._place.refuse(
                     item, f"a sub-query has two columns named {name.lower()!r}: name one of them with AS"
                 )
             value, parts = self._translate(inner)
@@ -135,7 +135,7 @@ class _Reader:
             return None
         condition, parts = self._translate(clause.this)
         if not parts:
-            raise self._refuse(clause, "HAVING compares aggregates of a unit's rows: filter rows with WHERE")
+            raise self._place.refuse(clause, "HAVING compares aggregates of a unit's rows: filter rows with WHERE")
         return _name_column(condition, parts, "having")
 
     def _translate(self, item: Any) -> tuple[Expr, list[AggregateExpr]]:
@@ -168,7 +168,7 @@ class _Reader:
             key = next((e for e in self._select.expressions if e.alias.lower() == key.name.lower()), key)
         node = self._values.value(key.unalias()).node
         if not isinstance(node, Name):
-            raise self._refuse(key, f"{_ALONE}, not by an expression")
+            raise self._place.refuse(key, f"{_ALONE}, not by an expression")
         return node.name
 
     def _key(self, item: Any) -> Expr:
@@ -179,7 +179,9 @@ class _Reader:
                     return self._outer.value(other.this)
         value = self._column(item)
         if value.node != Name(self._unit):
-            raise self._refuse(item, f"{item.name} has several values in one unit: {_TAKE.replace('x', item.name)}")
+            raise self._place.refuse(
+                item, f"{item.name} has several values in one unit: {_TAKE.replace('x', item.name)}"
+            )
         return value
 
     def _owns(self, item: Any) -> bool:
@@ -213,10 +215,10 @@ class _Reader:
             return self._by(item, name)
         if name not in _ONE:
             if isinstance(item, kinds.AggFunc):
-                raise self._refuse(item, f"{item.sql_name()} is not computed for one unit: {_INSIDE}")
+                raise self._place.refuse(item, f"{item.sql_name()} is not computed for one unit: {_INSIDE}")
             return None
         if isinstance(item.this, kinds.Distinct) or item.expressions:
-            raise self._refuse(item, f"{item.sql_name()} takes one column, without DISTINCT")
+            raise self._place.refuse(item, f"{item.sql_name()} takes one column, without DISTINCT")
         value = self._values.value(item.this)
         return count() if name == "Sum" and value.node == Constant(Fraction(1)) else _ONE[name](value)
 
@@ -225,7 +227,7 @@ class _Reader:
         if isinstance(item.this, kinds.Distinct) and len(item.this.expressions) == 1:
             return count_distinct(self._values.value(item.this.expressions[0]))
         if isinstance(item.this, kinds.Distinct) or item.expressions:
-            raise self._refuse(item, "COUNT takes *, one column or DISTINCT and one column")
+            raise self._place.refuse(item, "COUNT takes *, one column or DISTINCT and one column")
         if isinstance(item.this, kinds.Star):
             return count()
         value = self._values.value(item.this)
@@ -242,11 +244,10 @@ class _Reader:
             return take(self._values.value(item.this.this), by=self._values.value(order.this))
         if name not in ("ArgMin", "ArgMax") or item.args.get("count"):
             word = item.sql_name()
-            raise self._refuse(item, f"{word} of a unit's rows needs the order of one column: {word}(x ORDER BY t)")
+            raise self._place.refuse(
+                item, f"{word} of a unit's rows needs the order of one column: {word}(x ORDER BY t)"
+            )
         return take(self._values.value(item.this), by=self._values.value(item.expression))
-
-    def _refuse(self, item: Any, message: str) -> QuestionRefused:
-        return QuestionRefused(self._place.of(item) + message)
 
 
 def _name_column(value: Expr, parts: list[AggregateExpr], name: str) -> AggregateExpr:

@@ -140,6 +140,10 @@ class Place:
                 return self._format(token.start)
         return ""
 
+    def refuse(self, item: Any, message: str) -> QuestionRefused:
+        """Return the refusal of a part of the text, with its place."""
+        return QuestionRefused(self.of(item) + message)
+
     def _format(self, start: int) -> str:
         lines, column = advance(self._start, self._text[:start])
         return f"line {lines + 1}, column {column + 1}: "
