@@ -150,7 +150,7 @@ class Release:
     def value(self) -> Any:
         """The number, where the release is one; a search's numbers by name, None if it found none; else the list of rows."""
         if self.is_search:
-            return {n: _plain_number(v) for n, v in self.chosen if v is not None} if self.found else None
+            return {n: int_or_float(v) for n, v in self.chosen if v is not None} if self.found else None
         if not self.keys and len(self.outputs) == 1:
             return self.outputs[0].estimate.values()[0]
         return self.rows if self.keys else self.rows[0]
@@ -469,7 +469,7 @@ class Release:
             if parameter == name:
                 if value is None:
                     raise QuestionRefused(f"the search found no {name} bound to ask with: {'; '.join(self.notes)}")
-                return _plain_number(value)
+                return int_or_float(value)
         raise AttributeError(f"this release chose no {name} bound: only find_bounds does")
 
     def _instead(self) -> str:
@@ -602,7 +602,8 @@ def show_rows(error: float, unit: str) -> str:
     return f"at most {math.ceil(error):,} {unit}"
 
 
-def _plain_number(value: Fraction) -> int | float:
+def int_or_float(value: Fraction) -> int | float:
+    """Return a number as JSON and tables have it: an int where it is whole."""
     return int(value) if value.denominator == 1 else float(value)
 
 

@@ -28,15 +28,18 @@ from sordino.core.loss import (
 from sordino.core.notebook_tables import html_table
 from sordino.core.release import show_number, show_rows
 
-_DIGITS = 4  # significant ones of a loss that was searched
-_LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
+# the significant digits of a loss that was searched, and the losses that are searched
+_DIGITS = 4
+_LEAST = Fraction(1, 10**9)
+_MOST = Fraction(10**5)
 
-PlanAt = Callable[[int, Fraction], Plan]  # the plan of question i at a loss
+# returns the plan of question i at a loss
+PlanAt = Callable[[int, Fraction], Plan]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Batch:
-    """Hold the plans of several questions, each with a loss of its own; give it to `ask` for a list of releases."""
+    """The plans of several questions, each with a loss of its own; `ask` turns it into a list of releases."""
 
     plans: tuple[Plan, ...]
     confidence: float
@@ -55,7 +58,7 @@ class Batch:
         return [0.0 if plan.is_free else _worst(plan, self.confidence) for plan in self.plans]
 
     def check_covered(self, remaining: Loss) -> None:
-        """Raise BudgetExhausted unless what is left covers all plans, so that nothing is asked where it does not."""
+        """Raise BudgetExhausted unless the remaining loss covers all plans, so that none is asked otherwise."""
         left = remaining.amounts()
         cost = self.cost.amounts()
         if set(cost) != set(left):
@@ -102,7 +105,7 @@ class Batch:
         )
 
     def _unknown(self) -> list[str]:
-        """Return what is not known of the ledgers, once where the plans are of one."""
+        """Return what is unknown of the ledgers, each thing once."""
         return [*dict.fromkeys(plan.unknown for plan in self.plans if plan.unknown)]
 
 
@@ -127,9 +130,9 @@ def plan_batch(
     split: LossSplit = EQUAL,
     assume_rows: int | None = None,
 ) -> Batch:
-    """Return the batch that the words of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
+    """Return the batch that the arguments of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
 
-    Raises DeclarationError where the words do not fit together, QuestionRefused for a question whose error is private.
+    Raises DeclarationError where the arguments do not fit together, QuestionRefused for a question whose error is private.
     """
     listed = list(question) if isinstance(question, (list, tuple)) else [question]
     questions = [one for q in listed for one in (q.statements() if isinstance(q, SqlText) else [q])]
@@ -146,21 +149,21 @@ def plan_batch(
         each = delta
         if delta is not None and counted == "epsilon":
             each = to_fraction(delta, name="delta") / sharing
-        made = plan(questions[i], **{counted: amount}, delta=each)
-        if made.procedure.error_is_private:
+        priced = plan(questions[i], **{counted: amount}, delta=each)
+        if priced.procedure.error_is_private:
             raise QuestionRefused(
                 "the error of this question is private, so no loss can be planned from it: state a loss instead of "
                 f"{arg('error=')}"
             )
-        return made
+        return priced
 
     if error is None:
         total = read_loss(**losses).amounts()[counted]
         # Whether a question costs anything does not follow from the loss; one that does not leaves its share to the others.
         equal = [plan_at(i, total / len(questions)) for i in range(len(questions))]
-        sharing = sum(not made.is_free for made in equal) or len(questions)
+        sharing = sum(not priced.is_free for priced in equal) or len(questions)
         if sharing < len(questions):
-            equal = [made if made.is_free else plan_at(i, total / sharing) for i, made in enumerate(equal)]
+            equal = [priced if priced.is_free else plan_at(i, total / sharing) for i, priced in enumerate(equal)]
         return _share_out(plan_at, equal, total, confidence, split, assume_rows)
     if losses.get("epsilon") is not None or losses.get("rho") is not None or not split.is_equal:
         raise DeclarationError(
@@ -182,7 +185,8 @@ def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) ->
         most = to_fraction(target, name="error")
         if most <= 0:
             raise DeclarationError(f"error, what an answer may be off by, must be above 0, not {format_number(most)}")
-        low, high = _LEAST, _MOST
+        low = _LEAST
+        high = _MOST
         largest = plan_at(i, high)
         if largest.is_free:
             plans.append(largest)
@@ -212,8 +216,8 @@ def _share_out(
     from sordino.ask.curator.loss_shares import check_scale, least_error_shares, relative_error, weigh
 
     each = total / len(paying)
-    given = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
-    weights = [given[i] for i in paying]
+    stated = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
+    weights = [stated[i] for i in paying]
     shares = [w / sum(weights, Fraction(0)) for w in weights]
     if split.share != "equal":
         relative = split.share == "relative"
@@ -242,8 +246,8 @@ def _worst(plan: Plan, confidence: float) -> float:
 
 def _largest_error(plan: Plan, confidence: float) -> float | None:
     """Return the largest expected error of a question's answers, None where one depends on the rows."""
-    found = plan.error(confidence)
-    errors = list(found.values()) if isinstance(found, dict) else [found]
+    expected = plan.error(confidence)
+    errors = list(expected.values()) if isinstance(expected, dict) else [expected]
     return None if not errors or any(e is None for e in errors) else float(max(errors))
 
 

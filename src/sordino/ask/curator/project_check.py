@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """What does not fit a declaration, in exact counts: NOT PRIVATE."""
+    """Counts of the data that does not fit a declaration, exact: NOT PRIVATE."""
 
     rows: int
     columns: Mapping[str, CellCounts]
@@ -71,16 +72,14 @@ def check_against_data(
     >>> [(m.count, m.what) for m in found.misfits]
     [(1, 'cells that cannot be read as integer, so they are missing'), (1, 'cells above upper, which count as it')]
     """
-    held = hold_source(source, domain, csv=csv, relation=relation)
-    found = None
-    try:
-        found = count_misfits(held, domain=domain)
-    except EngineFailed:
-        found = None
-    if found is None:
+    rows_source = hold_source(source, domain, csv=csv, relation=relation)
+    counts = None
+    with contextlib.suppress(EngineFailed):
+        counts = count_misfits(rows_source, domain=domain)
+    if counts is None:
         raise SourceError("the source cannot be compared with its declaration: check that it is whole")
-    rows, cells, lines = found
-    rules = held.csv if isinstance(held, Source) else None
+    rows, cells, lines = counts
+    rules = rows_source.csv if isinstance(rows_source, Source) else None
     misfits = [*_of_lines(lines, rules), *(m for name in domain for m in _of_cells(name, domain[name], cells[name]))]
     return DataCheck(rows, cells, lines, tuple(m for m in misfits if m.count))
 
@@ -162,8 +161,8 @@ def check_project(path: str | Path | None = None) -> list[Diagnostic]:
     if problems:
         return problems
     project = load_project(place)
-    found = [*_check_sources(project), *_check_ledgers(project)]
-    return [Diagnostic(place, None, None, key, message) for key, message in found]
+    problems_of_data = [*_check_sources(project), *_check_ledgers(project)]
+    return [Diagnostic(place, None, None, key, message) for key, message in problems_of_data]
 
 
 def describe_steps(project: Project) -> Iterator[str]:

@@ -76,14 +76,14 @@ def _by_table(weights: Mapping[str, Any], tables: list[Any]) -> dict[Any, Any]:
     for table in tables:
         columns = (table,) if isinstance(table, str) else tuple(table)
         named[frozenset(columns)] = columns
-    found = {}
+    weight_of = {}
     for name, weight in weights.items():
         columns = tuple(part.strip() for part in name.split(",")) if name else ()
         if frozenset(columns) not in named:
             near = nearest(name, [name_table(table) for table in named.values()])
             raise QuestionRefused(f"weights name a table {name!r:.60} that is not tabulated; {near}")
-        found[named[frozenset(columns)]] = weight
-    return found
+        weight_of[named[frozenset(columns)]] = weight
+    return weight_of
 
 
 def _read_column(name: str, text: Any) -> Expr:
