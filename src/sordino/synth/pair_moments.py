@@ -1,9 +1,8 @@
 """Moments of pairs that rise together: a fitted field is moved to those that were measured. Knows released numbers only.
 
 Each pair is read by itself, and the readings of several pairs in one clique contradict each other a little: the fit settles
-between them cell by cell, which costs a strong correlation up to a tenth. The moment of a pair, the sum of x y over its rows for
-scores x and y of its codes, is one number of little noise, and the moments measured agree with each other. So the fitted
-tables are tilted by factors exp(t x y), margins kept, until their moments are those.
+between them cell by cell, which costs a strong correlation up to a tenth. The correlations read agree with each other. So the
+fitted tables are tilted by factors exp(t x y), x and y the values of the codes, margins kept, until they have them.
 """
 
 from __future__ import annotations
@@ -17,34 +16,28 @@ from sordino.synth.denoising import rake
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import Pair
 from sordino.synth.markov_random_field import MarkovRandomField, make_consistent, marginal, spread
-from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals
 
 # Correlations from which on a pair's moment is met, and the largest.
 _STRONG = 0.5
 _MOST = 0.98
-# The largest noise of a correlation that is met, one deviation, and how many of them a field must be off.
-_CLEAR = 0.01
-_OFF = 2.0
-# Turns over all pairs, steps to a moment, how near to one, and the most that a step moves the log of a cell.
+# Turns over all pairs, steps to a moment, how near a correlation is met, and the most that the log of a cell is moved.
 _TURNS = 4
 _STEPS = 12
-_NEAR = 1e-3
+_NEAR = 0.005
 _FARTHEST = 20.0
 _TINY = 1e-250
 
 
-def meet_moments(
-    field: MarkovRandomField, compressed: CompressedMarginals, measured: Mapping[tuple[int, ...], NoisyTable]
-) -> None:
-    """Tilt the tables of a field, in place, so that pairs of strongly correlated columns have the moments measured."""
-    goals = _strong_moments(field, compressed, measured)
+def meet_moments(field: MarkovRandomField, compressed: CompressedMarginals, readings: Mapping[Pair, Floats]) -> None:
+    """Tilt the tables of a field, in place, so that pairs of strongly correlated columns are correlated as they were read."""
+    goals = _strong_moments(field, compressed, readings)
     for _ in range(_TURNS if goals else 0):
         off = False
-        for pair, (x, y, goal, least) in goals.items():
+        for pair, (x, y, goal) in goals.items():
             home = field.tree.require_home(pair, compressed.sizes)
             now = marginal(field.tables[home], field.tree.cliques[home], pair)
-            tilted = _tilt_to(now, x, y, goal, least)
+            tilted = _tilt_to(now, x, y, goal)
             if tilted is not None:
                 off = True
                 ratio = np.divide(tilted, now, out=np.zeros_like(now), where=now > _TINY)
@@ -55,28 +48,22 @@ def meet_moments(
 
 
 def _strong_moments(
-    field: MarkovRandomField, compressed: CompressedMarginals, measured: Mapping[tuple[int, ...], NoisyTable]
-) -> dict[Pair, tuple[Floats, Floats, float, float]]:
-    """Return for each strong pair that a clique holds its scores, of mean 0 and deviation 1, its correlation and how near.
-
-    Scores are values where the noise of their moment is small, else normal scores.
-    """
-    goals: dict[Pair, tuple[Floats, Floats, float, float]] = {}
-    for columns, counts in measured.items():
-        if len(columns) != 2 or field.tree.home(columns, compressed.sizes) is None:
+    field: MarkovRandomField, compressed: CompressedMarginals, readings: Mapping[Pair, Floats]
+) -> dict[Pair, tuple[Floats, Floats, float]]:
+    """Return for each strong pair that a clique holds the values of its codes, of mean 0 and deviation 1, and its correlation."""
+    goals: dict[Pair, tuple[Floats, Floats, float]] = {}
+    for (a, b), table in readings.items():
+        if field.tree.home((a, b), compressed.sizes) is None:
             continue
-        a, b = columns
-        margins = compressed.counts[a], compressed.counts[b]
-        for x, y in reversed(list(zip(compressed.scores(a), compressed.scores(b), strict=False))):
-            scaled = [_standardize(s, m) for s, m in zip((x, y), margins, strict=True)]
-            deviation = math.sqrt(counts.variance * math.prod(float(s @ s) for s in scaled)) / compressed.rows
-            if not 0.0 < deviation <= _CLEAR:
-                continue
-            goal = float(scaled[0] @ counts.cells @ scaled[1]) / compressed.rows
-            if abs(goal) >= _STRONG:
-                goals[a, b] = scaled[0], scaled[1], min(max(goal, -_MOST), _MOST), max(_OFF * deviation, _NEAR)
-            break
-    return goals
+        values = [compressed.scores(c)[1:] for c in (a, b)]
+        if not all(values):
+            continue
+        x, y = (_standardize(v[0], compressed.counts[c]) for v, c in zip(values, (a, b), strict=True))
+        goal = float(x @ table @ y) / max(float(table.sum()), 1e-9)
+        if abs(goal) >= _STRONG:
+            goals[a, b] = x, y, min(max(goal, -_MOST), _MOST)
+    # the strongest last: what turns leave open is theirs least
+    return dict(sorted(goals.items(), key=lambda one: abs(one[1][2])))
 
 
 def _standardize(scores: Floats, counts: Floats) -> Floats:
@@ -88,7 +75,7 @@ def _standardize(scores: Floats, counts: Floats) -> Floats:
     return standard
 
 
-def _tilt_to(table: Floats, x: Floats, y: Floats, goal: float, least: float) -> Floats | None:
+def _tilt_to(table: Floats, x: Floats, y: Floats, goal: float) -> Floats | None:
     """Return a table times exp(t x y), scaled to its own margins, whose moment is the goal; None where it is so near already."""
     total = max(float(table.sum()), 1e-9)
     rows = table.sum(axis=1)
@@ -98,7 +85,7 @@ def _tilt_to(table: Floats, x: Floats, y: Floats, goal: float, least: float) -> 
         return float(x @ counts @ y) / total
 
     start = moment(table)
-    if abs(goal - start) <= least:
+    if abs(goal - start) <= _NEAR:
         return None
     product = np.outer(x, y)
     bound = _FARTHEST / max(float(np.abs(product).max()), 1e-9)
@@ -108,7 +95,7 @@ def _tilt_to(table: Floats, x: Floats, y: Floats, goal: float, least: float) -> 
         t = (low + high) / 2.0
         best = rake(table * np.exp(t * product), rows, columns)
         short = goal - moment(best)
-        if abs(short) < _NEAR:
+        if abs(short) < _NEAR / 2.0:
             break
         low, high = (t, high) if short > 0 else (low, t)
     return best
