@@ -59,7 +59,7 @@ def pairs_of(field: MarkovRandomField) -> dict[Any, Floats]:
     return {p: marginal(field.tables[0], field.tree.cliques[0], p) for p in itertools.combinations(range(3), 2)}
 
 
-@pytest.mark.parametrize("correlation", [0.75, 0.95])
+@pytest.mark.parametrize("correlation", [0.85, 0.95])
 @pytest.mark.parametrize("seed", range(3))
 def test_strong_pairs_of_one_clique_get_the_moments_that_were_measured(correlation: float, seed: int) -> None:
     """A field whose pairs were fitted as if half as strong comes to the measured correlations, within noise and step."""
@@ -75,7 +75,7 @@ def test_strong_pairs_of_one_clique_get_the_moments_that_were_measured(correlati
     assert np.abs(correlations(after) - true).max() < 0.02
     for pair, table in after.items():
         for axis in (0, 1):
-            assert table.sum(axis=axis) == pytest.approx(before[pair].sum(axis=axis), rel=0.05, abs=5.0)
+            assert table.sum(axis=axis) == pytest.approx(before[pair].sum(axis=axis), rel=0.02, abs=5.0)
     assert field.tables[0].sum() == pytest.approx(compressed.rows, rel=1e-6)
 
 

@@ -2,7 +2,7 @@
 
 Each pair is read by itself, and the readings of several pairs in one clique contradict each other a little: the fit settles
 between them cell by cell, which costs a strong correlation up to a tenth. The correlations read agree with each other. So the
-fitted tables are tilted by factors exp(t x y), x and y the values of the codes, margins kept, until they have them.
+fitted tables are tilted by factors exp(t x y), x and y the values of the codes, until they have them, and each column its counts.
 """
 
 from __future__ import annotations
@@ -45,6 +45,17 @@ def meet_moments(field: MarkovRandomField, compressed: CompressedMarginals, read
         if not off:
             break
         make_consistent(field)
+        _meet_counts(field, compressed)
+
+
+def _meet_counts(field: MarkovRandomField, compressed: CompressedMarginals) -> None:
+    """Scale the tables to the counts of each column: a tilt of two columns moves the others of their clique."""
+    for column, counts in enumerate(compressed.counts):
+        home = field.tree.require_home((column,), compressed.sizes)
+        now = marginal(field.tables[home], field.tree.cliques[home], (column,))
+        ratio = np.divide(counts, now, out=np.zeros_like(now), where=now > _TINY)
+        field.tables[home] *= spread(ratio, (column,), field.tree.cliques[home])
+    make_consistent(field)
 
 
 def _strong_moments(
