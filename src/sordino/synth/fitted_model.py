@@ -134,13 +134,13 @@ def _fit(
     for columns, table in measured.items():
         if field.tree.home(columns, sizes) is None:
             continue
-        counts = _without_impossible(compressed, columns, table)
-        cells = _read(compressed, columns, counts)
+        possible = _without_impossible(compressed, columns, table)
+        cells = _read(compressed, columns, possible)
         if cells is None:
-            measurements.append((columns, *_soften(compressed, columns, counts)))
+            measurements.append((columns, *_soften(compressed, columns, possible)))
         else:
             readings[columns[0], columns[1]] = cells
-            measurements.append((columns, cells, max(_READ * counts.variance, _HARDEST * rows)))
+            measurements.append((columns, cells, max(_READ * possible.variance, _HARDEST * rows)))
     factors = [
         Factor(columns, counts, softness, potentials.get(columns, np.zeros_like(counts)).copy())
         for columns, counts, softness in measurements
