@@ -71,8 +71,8 @@ def test_strong_pairs_of_one_clique_get_the_moments_that_were_measured(correlati
     after = pairs_of(field)
     true = correlations(exact)
     assert np.all(correlations(before) < true - 0.05)
-    # how near each is met, and what turns over three pairs leave
-    assert np.abs(correlations(after) - true).max() < 0.02
+    # nearer than this none is moved, and what turns over three pairs leave
+    assert np.abs(correlations(after) - true).max() < 0.025
     for pair, table in after.items():
         for axis in (0, 1):
             assert table.sum(axis=axis) == pytest.approx(before[pair].sum(axis=axis), rel=0.02, abs=5.0)

@@ -2,13 +2,13 @@
 
 Each pair is read by itself, and the readings of several pairs in one clique contradict each other a little: the fit settles
 between them cell by cell, which costs a strong correlation up to a tenth. The correlations read agree with each other. So the
-fitted tables are tilted by factors exp(t x y), x and y the values of the codes, until they have them, and each column its counts.
+fitted tables are tilted by factors exp(t x y), x and y the values of the codes, until they have them; columns keep their counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,10 +21,12 @@ from sordino.synth.one_way_marginals import CompressedMarginals
 # Correlations from which on a pair's moment is met, and the largest.
 _STRONG = 0.5
 _MOST = 0.98
-# Turns over all pairs, steps to a moment, how near a correlation is met, and the most that the log of a cell is moved.
+# How far from the one read a correlation is moved, and how near it then comes.
+_FAR = 0.02
+_NEAR = 0.0025
+# Turns over all pairs, steps to a correlation, and the most that the log of a cell is moved.
 _TURNS = 4
 _STEPS = 12
-_NEAR = 0.005
 _FARTHEST = 20.0
 _TINY = 1e-250
 
@@ -32,6 +34,7 @@ _TINY = 1e-250
 def meet_moments(field: MarkovRandomField, compressed: CompressedMarginals, readings: Mapping[Pair, Floats]) -> None:
     """Tilt the tables of a field, in place, so that pairs of strongly correlated columns are correlated as they were read."""
     goals = _strong_moments(field, compressed, readings)
+    counts = [np.array(_column_counts(field, compressed, c)) for c in range(len(compressed.sizes))] if goals else []
     for _ in range(_TURNS if goals else 0):
         off = False
         for pair, (x, y, goal) in goals.items():
@@ -45,17 +48,22 @@ def meet_moments(field: MarkovRandomField, compressed: CompressedMarginals, read
         if not off:
             break
         make_consistent(field)
-        _meet_counts(field, compressed)
+        _meet_counts(field, compressed, counts)
 
 
-def _meet_counts(field: MarkovRandomField, compressed: CompressedMarginals) -> None:
+def _meet_counts(field: MarkovRandomField, compressed: CompressedMarginals, counts: Sequence[Floats]) -> None:
     """Scale the tables to the counts of each column: a tilt of two columns moves the others of their clique."""
-    for column, counts in enumerate(compressed.counts):
+    for column, wanted in enumerate(counts):
         home = field.tree.require_home((column,), compressed.sizes)
-        now = marginal(field.tables[home], field.tree.cliques[home], (column,))
-        ratio = np.divide(counts, now, out=np.zeros_like(now), where=now > _TINY)
+        now = _column_counts(field, compressed, column)
+        ratio = np.divide(wanted, now, out=np.zeros_like(now), where=now > _TINY)
         field.tables[home] *= spread(ratio, (column,), field.tree.cliques[home])
     make_consistent(field)
+
+
+def _column_counts(field: MarkovRandomField, compressed: CompressedMarginals, column: int) -> Floats:
+    home = field.tree.require_home((column,), compressed.sizes)
+    return marginal(field.tables[home], field.tree.cliques[home], (column,))
 
 
 def _strong_moments(
@@ -96,7 +104,7 @@ def _tilt_to(table: Floats, x: Floats, y: Floats, goal: float) -> Floats | None:
         return float(x @ counts @ y) / total
 
     start = moment(table)
-    if abs(goal - start) <= _NEAR:
+    if abs(goal - start) <= _FAR:
         return None
     product = np.outer(x, y)
     bound = _FARTHEST / max(float(np.abs(product).max()), 1e-9)
@@ -106,7 +114,7 @@ def _tilt_to(table: Floats, x: Floats, y: Floats, goal: float) -> Floats | None:
         t = (low + high) / 2.0
         best = rake(table * np.exp(t * product), rows, columns)
         short = goal - moment(best)
-        if abs(short) < _NEAR / 2.0:
+        if abs(short) < _NEAR:
             break
         low, high = (t, high) if short > 0 else (low, t)
     return best
