@@ -15,6 +15,7 @@ from sordino.synth.denoising import draw_to_product, read_pair
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import Pair, columns_of, count_cells, junction_tree, maximal_cliques
 from sordino.synth.markov_random_field import (
+    HARDEST,
     Factor,
     MarkovRandomField,
     calibrate,
@@ -32,8 +33,6 @@ Measured = dict[tuple[int, ...], NoisyTable]
 
 # Softness of one-way counts, relative to their variance: they are all but exact.
 _FIRM = 1e-3
-# In rows: below it the fit's steps would no longer be exact, and nothing would be gained.
-_HARDEST = 2e-8
 # Cells that cliques may have for the sake of rules, and the least number of sweeps that fit columns' counts to them.
 _RULE_CELLS = 400_000
 _RULE_SWEEPS = 20
@@ -127,7 +126,7 @@ def _fit(
     field = independent_field(junction_tree(cliques), compressed.counts, rows)
     _apply_rules(field, compressed)
     measurements: list[tuple[tuple[int, ...], Floats, Floats | float]] = [
-        ((c,), counts, np.maximum(_FIRM * variance, _HARDEST * rows))
+        ((c,), counts, np.maximum(_FIRM * variance, HARDEST * rows))
         for c, (counts, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True))
     ]
     readings: dict[Pair, Floats] = {}
@@ -140,7 +139,7 @@ def _fit(
             measurements.append((columns, *_soften(compressed, columns, possible)))
         else:
             readings[columns[0], columns[1]] = cells
-            measurements.append((columns, cells, max(_READ * possible.variance, _HARDEST * rows)))
+            measurements.append((columns, cells, max(_READ * possible.variance, HARDEST * rows)))
     factors = [
         Factor(columns, counts, softness, potentials.get(columns, np.zeros_like(counts)).copy())
         for columns, counts, softness in measurements
@@ -208,4 +207,4 @@ def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: Noi
     """Return the cells to which a table that lies about independence is fitted, and how softly (`draw_to_product`)."""
     product = compressed.independent(columns)
     goal, softness = draw_to_product(product, counts.cells, counts.variance, pair=len(columns) == 2)
-    return goal, max(softness, _HARDEST * compressed.rows)
+    return goal, max(softness, HARDEST * compressed.rows)

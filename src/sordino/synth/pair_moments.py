@@ -8,14 +8,14 @@ fitted tables are tilted by factors exp(t x y), x and y the values of the codes,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from sordino.synth.denoising import rake
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import Pair
-from sordino.synth.markov_random_field import MarkovRandomField, make_consistent, marginal, spread
+from sordino.synth.markov_random_field import HARDEST, Factor, MarkovRandomField, calibrate, marginal
 from sordino.synth.one_way_marginals import CompressedMarginals
 
 # Correlations from which on a pair's moment is met, and the largest.
@@ -24,46 +24,39 @@ _MOST = 0.98
 # How far from the one read a correlation is moved, and how near it then comes.
 _FAR = 0.02
 _NEAR = 0.0025
-# Turns over all pairs, steps to a correlation, and the most that the log of a cell is moved.
+# Turns over all pairs, sweeps of the fit in each, steps to a correlation, and the most that the log of a cell is moved.
 _TURNS = 4
+_SWEEPS = 2
 _STEPS = 12
 _FARTHEST = 20.0
-_TINY = 1e-250
 
 
 def meet_moments(field: MarkovRandomField, compressed: CompressedMarginals, readings: Mapping[Pair, Floats]) -> None:
-    """Tilt the tables of a field, in place, so that pairs of strongly correlated columns are correlated as they were read."""
+    """Tilt the tables of a field, in place, so that pairs of strongly correlated columns are correlated as they were read.
+
+    Tables and columns are fitted one after the other: of columns that follow each other each would make up for all.
+    """
     goals = _strong_moments(field, compressed, readings)
-    counts = [np.array(_column_counts(field, compressed, c)) for c in range(len(compressed.sizes))] if goals else []
+    hardest = HARDEST * compressed.rows
+    columns = (
+        [((c,), np.array(_counts(field, compressed, (c,)))) for c in range(len(compressed.sizes))] if goals else []
+    )
     for _ in range(_TURNS if goals else 0):
-        off = False
-        for pair, (x, y, goal) in goals.items():
-            home = field.tree.require_home(pair, compressed.sizes)
-            now = marginal(field.tables[home], field.tree.cliques[home], pair)
-            tilted = _tilt_to(now, x, y, goal)
-            if tilted is not None:
-                off = True
-                ratio = np.divide(tilted, now, out=np.zeros_like(now), where=now > _TINY)
-                field.tables[home] *= spread(ratio, pair, field.tree.cliques[home])
-        if not off:
+        tilted = [
+            (pair, table)
+            for pair, (x, y, goal) in goals.items()
+            if (table := _tilt_to(_counts(field, compressed, pair), x, y, goal)) is not None
+        ]
+        if not tilted:
             break
-        make_consistent(field)
-        _meet_counts(field, compressed, counts)
+        factors = [Factor(c, t, hardest, np.zeros_like(t)) for c, t in (*tilted, *columns)]
+        calibrate(field, factors, compressed.sizes, sweeps=_SWEEPS)
 
 
-def _meet_counts(field: MarkovRandomField, compressed: CompressedMarginals, counts: Sequence[Floats]) -> None:
-    """Scale the tables to the counts of each column: a tilt of two columns moves the others of their clique."""
-    for column, wanted in enumerate(counts):
-        home = field.tree.require_home((column,), compressed.sizes)
-        now = _column_counts(field, compressed, column)
-        ratio = np.divide(wanted, now, out=np.zeros_like(now), where=now > _TINY)
-        field.tables[home] *= spread(ratio, (column,), field.tree.cliques[home])
-    make_consistent(field)
-
-
-def _column_counts(field: MarkovRandomField, compressed: CompressedMarginals, column: int) -> Floats:
-    home = field.tree.require_home((column,), compressed.sizes)
-    return marginal(field.tables[home], field.tree.cliques[home], (column,))
+def _counts(field: MarkovRandomField, compressed: CompressedMarginals, columns: tuple[int, ...]) -> Floats:
+    """Return the field's counts over one or two columns that a clique holds."""
+    home = field.tree.require_home(columns, compressed.sizes)
+    return marginal(field.tables[home], field.tree.cliques[home], columns)
 
 
 def _strong_moments(
