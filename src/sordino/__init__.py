@@ -151,6 +151,7 @@ register_features(
         "board_page": "sordino.reporting.board",
         "draw_table_noise": "sordino.tables.replicated_noise",
         "encode_workbook_of": "sordino.reporting.workbook",
+        "find_rule_problems": "sordino.synth.rule_text",
         "item_names": "sordino.ask.engines.column_names",
         "plot": "sordino.reporting.charts",
         "prepare_tabulation": "sordino.tables.tabulating",

@@ -16,8 +16,10 @@ from sordino.ask.engines.public import public_cells
 from sordino.ask.project.budget import changed_declarations, open_ledger
 from sordino.ask.project.edit import record_comparison
 from sordino.ask.project.load import Diagnostic, Project, check_file, find_project, load_project
+from sordino.ask.project.positions import dotted_key, positions
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.core.errors import SordinoError, SourceError
+from sordino.core.lazy import load_feature
 from sordino.core.loss import format_number
 from sordino.core.source import Csv, Source, header_line
 
@@ -146,13 +148,13 @@ _READ: dict[type, str] = {
 }
 
 
-# ---- Whether a project can be asked: its file, its sources, its ledgers. Nothing is written, asked or recorded
+# ---- Whether a project can be asked: its file, its sources, its ledgers, its rules. Nothing is written, asked or recorded
 
 _AMEND = 'put it back, or: sordino ledger amend --reason "..."'
 
 
 def check_project(path: str | Path | None = None) -> list[Diagnostic]:
-    """Return every problem of a project: of its file, and where that has none, of its sources and ledgers.
+    """Return every problem of a project: of its file, and where that has none, of its sources, ledgers and rules.
 
     Without a path, of the sordino.toml found upward from here. Sources are opened; nothing of the data is shown.
     """
@@ -162,7 +164,8 @@ def check_project(path: str | Path | None = None) -> list[Diagnostic]:
         return problems
     project = load_project(place)
     problems_of_data = [*_check_sources(project), *_check_ledgers(project)]
-    return [Diagnostic(place, None, None, key, message) for key, message in problems_of_data]
+    placed = [Diagnostic(place, None, None, key, message) for key, message in problems_of_data]
+    return [*placed, *_check_rules(project, place)]
 
 
 def describe_steps(project: Project) -> Iterator[str]:
@@ -198,6 +201,15 @@ def _check_sources(project: Project) -> Iterator[tuple[str, str]]:
 def _has_quoted_header(source: Source) -> bool:
     csv = source.csv
     return csv is not None and csv.header and not csv.quote and '"' in header_line(source.place)
+
+
+def _check_rules(project: Project, place: Path) -> Iterator[Diagnostic]:
+    """Yield the rules of synthetic rows that cannot be of their table, or that contradict each other."""
+    if not any(table.rules for table in project.tables.values()):
+        return
+    lines = positions(place.read_text(encoding="utf-8"))
+    for path, message in load_feature("find_rule_problems")(project):
+        yield Diagnostic(place, *lines[path], dotted_key(path), message)
 
 
 def _check_ledgers(project: Project) -> Iterator[tuple[str, str]]:
