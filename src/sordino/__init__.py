@@ -152,6 +152,7 @@ register_features(
         "draw_table_noise": "sordino.tables.replicated_noise",
         "encode_workbook_of": "sordino.reporting.workbook",
         "item_names": "sordino.ask.engines.column_names",
+        "parts_of_cells": "sordino.tables.least_squares",
         "plot": "sordino.reporting.charts",
         "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",

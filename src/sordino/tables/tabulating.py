@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from sordino.ask.queries.aggregates.sums import Count
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
 from sordino.ask.queries.tabulation import (
     CompiledTabulation,
@@ -156,6 +157,7 @@ class PreparedTabulation:
             released = queryable.release(measure.query, measure.loss)
             vectors = [output.estimate for output in released.outputs]
             estimate = self._estimate(measure, [cast(Noisy, vector).steps for vector in vectors])
+            estimate = replace(estimate, counts_rows=isinstance(aggregate, Count) and aggregate.of is None)
             if measure.finish == "whole" and not estimate.linear:
                 notes.append(f"{aggregate.alias}: {_NOT_WHOLE}")
             outputs.append(Output(aggregate.alias, estimate, self._mechanism(measure, released.outputs[0].mechanism)))

@@ -89,6 +89,7 @@ class TableCells:
     unit: Fraction
     least: int | None = None
     strategy: TableStrategy | None = None
+    counts_rows: bool = False
     places: tuple[int, ...] | None = None
 
     per_row: ClassVar[tuple[str, ...]] = ("places",)
