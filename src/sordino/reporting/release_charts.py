@@ -354,14 +354,20 @@ def _format_value(value: Any) -> str:
 
 
 def _notes(release: Release, confidence: float) -> list[str]:
-    stated = any(not _lacks_interval(o) and None not in o.estimate.errors(confidence) for o in release.outputs)
-    unstated = [o.name for o in release.outputs if any(e is None for e in o.estimate.errors(confidence))]
-    absent = [o.name for o in release.outputs if any(v is None for v in o.estimate.values())]
+    stated = any(
+        not _lacks_interval(o) and (isinstance(o.estimate, TableCells) or None not in o.estimate.errors(confidence))
+        for o in release.outputs
+    )
+    suppressed = [o.name for o in release.outputs if isinstance(o.estimate, TableCells) and None in o.estimate.values()]
+    others = [o for o in release.outputs if o.name not in suppressed]
+    unstated = [o.name for o in others if any(e is None for e in o.estimate.errors(confidence))]
+    absent = [o.name for o in others if any(v is None for v in o.estimate.values())]
     notes = [f"lines: {100 * confidence:g}% intervals, each by itself"] if stated and _height(release) else []
     why = {o.name: explain_no_ends(o.estimate) for o in release.outputs if isinstance(o.estimate, Computed)}
     private = "no interval is stated, because the width of its noise is private"
     notes += [f"{name}: {why.get(name, private)}" for name in unstated]
     notes += [f"{name}: no value where {'none follows' if name in why else 'a test failed'}" for name in absent]
+    notes += [f"{name}: cells with a small released count are not shown" for name in suppressed]
     without: dict[str, list[str]] = {}
     for output in release.outputs:
         if output.name not in unstated and _lacks_interval(output):

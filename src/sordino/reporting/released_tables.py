@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Keys of the last column that stand side by side.
 _ACROSS = 12
+# What stands in place of a cell that is not shown.
+_SUPPRESSED = "x"
 # Tables, and rows of each, that a notebook shows.
 _TABLES = 12
 _ROWS = 60
@@ -76,10 +78,13 @@ def describe_table(release: Release, table: tuple[str, ...], *, confidence: floa
     notes = [] if release.private else ["NOT PRIVATE: its noise was seeded"]
     notes.append(f"base: {release.question}")
     for output in answer.outputs:
-        widths = [float(error) for error in output.estimate.errors(confidence)]
+        widths = [float(error) for error in output.estimate.errors(confidence) if error is not None]
         width = f"+-{show_number(max(widths))} at {100 * confidence:g}%" if widths else "no cells"
         unit = "rows" if getattr(output.estimate, "counts_rows", False) else "in the column's own unit"
         notes.append(f"{output.name}: {unit}; {width}, before what was made of it")
+    hidden = sum(value is None for value in answer.outputs[0].estimate.values())
+    if hidden:
+        notes.append(f"{hidden:,} cells with a small released count are not shown ({_SUPPRESSED})")
     notes += [f"intervals are at {100 * confidence:g}%", release.summary(), *release.remarks]
     return notes
 
@@ -119,4 +124,6 @@ def tables_page(release: Release, *, confidence: float) -> str:
 
 
 def _show_cell(value: Any, low: Any, high: Any) -> str:
+    if value is None:
+        return _SUPPRESSED
     return f"{show_number(value)} ({show_number(low)} to {show_number(high)})"

@@ -98,6 +98,8 @@ def _counts_of(release: Release) -> TableCells:
         raise QuestionRefused(
             "the released tables hold no counts of rows, which rows are drawn by: tabulate sd.count() beside the other measures"
         )
+    if counts[0].suppressed:
+        raise QuestionRefused("cells of the released tables are not shown: tabulate without suppress_below")
     if not any(counts[0].tables):
         raise QuestionRefused("the release holds the total alone: a model needs a table by one column or more")
     return counts[0]

@@ -123,3 +123,20 @@ def test_nothing_is_said_where_the_questions_are_no_marginals_of_one_cube(questi
     assert batch.saving() is None
     assert "as_tabulation" not in batch.to_dict()
     assert "tabulate" not in str(batch)
+
+
+def test_a_plan_of_cube_says_what_a_tabulation_of_its_sets_would_save() -> None:
+    """By the plans of its groupings, each a private question of its own; in the plan alone, not in the answer."""
+    table = people()
+    sets = "GROUPING SETS ((region, sex), (sex, year))"
+    plan = table.plan(
+        sd.sql(f"SELECT region, sex, year, GROUPING(region) AS g, COUNT(*) AS n FROM data GROUP BY {sets}"), rho="0.01"
+    )
+    note = next(text for label, text in plan.entries(0.95) if label == "note" and "sd.tabulate(" in text)
+    assert '[["region", "sex"], ["sex", "year"]]' in note
+    assert note in plan.to_dict()["notes"]
+    expected = table.plan(sd.tabulate([["region", "sex"], ["sex", "year"]]), rho="0.01").error(0.95)
+    assert f"region, sex +-{expected['region', 'sex']:.3g} in place of" in note
+    assert not any("sd.tabulate(" in remark for remark in table.ask(plan).remarks)
+    several = sd.sql("SELECT COUNT(*) * 1.0 / (SELECT COUNT(*) FROM data WHERE income > 5) AS share FROM data")
+    assert table.plan(several, rho="0.01").advice == ()

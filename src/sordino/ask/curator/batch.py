@@ -14,8 +14,10 @@ from typing import Any, cast
 from sordino.ask.curator.plan import EQUAL, LossSplit, Plan
 from sordino.ask.curator.question_reading import registered_procedure
 from sordino.ask.queries.aggregation import Aggregation, Grouping
+from sordino.ask.queries.expressions.nodes import describe
 from sordino.ask.queries.query import Aggregate
 from sordino.ask.queries.sql.parse import SqlText
+from sordino.ask.queries.sql.statement import GROUPINGS, KEY
 from sordino.ask.queries.tabulation import Tabulation, check_tabulation, describe_left_out
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, SordinoError, arg
 from sordino.core.estimates.table_cells import name_table
@@ -243,7 +245,9 @@ def join_questions(plans: Sequence[Plan]) -> Tabulation | None:
         if rest != Aggregation(question.where, question.groups, question.aggregates):
             return None
         for group in question.groups:
-            keys.setdefault(group.of, group)
+            # The blocks of a statement have names of their own for the columns of the text.
+            name = describe(group.of) if group.alias.startswith(KEY) else group.alias
+            keys.setdefault(group.of, Grouping(name, group.of))
         for aggregate in question.aggregates:
             measures.setdefault(_unnamed(aggregate), replace(cast(Any, aggregate), alias=f"m{len(measures)}"))
         names = tuple(keys[group.of].alias for group in question.groups)
@@ -267,6 +271,15 @@ def _rename(groups: Sequence[Grouping], tabulation: Tabulation) -> tuple[str, ..
     """Return the names that a tabulation has for the group-by columns of a question."""
     names = {key.of: key.alias for key in tabulation.keys}
     return tuple(names[group.of] for group in groups)
+
+
+def advise(plan: Plan) -> Plan:
+    """Return the plan of a statement of CUBE, ROLLUP or GROUPING SETS with what a tabulation of its sets would save."""
+    blocks = getattr(plan.procedure, "plans", ())
+    if len(blocks) < 2 or GROUPINGS not in cast(Any, plan.question).statement.outside:
+        return plan
+    saving = compare_tabulation(blocks, 0.95)
+    return plan if saving is None else replace(plan, advice=(saving.describe(),))
 
 
 def plan_batch(

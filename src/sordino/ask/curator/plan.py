@@ -414,7 +414,8 @@ class Plan:
     """Hold a question with its whole cost, its mechanisms, its sensitivities with reasons, and its expected error.
 
     Give it to `ask` to spend exactly `cost`. `earlier` names the charges that answered the same question before, `unknown` says
-    what is not known of the ledger, `provider` the module and version of a procedure that is not Sordino's own.
+    what is not known of the ledger, `provider` the module and version of a procedure that is not Sordino's own, `advice` what
+    would answer the same with less error.
     """
 
     question: PlannedQuestion
@@ -427,6 +428,7 @@ class Plan:
     earlier: tuple[str, ...] = ()
     provider: str = ""
     unknown: str = ""
+    advice: tuple[str, ...] = ()
 
     @property
     def is_free(self) -> bool:
@@ -536,7 +538,7 @@ class Plan:
             found += (
                 [] if column.share is None else [("", f"share: {show_number(100 * float(column.share))}% of the loss")]
             )
-        return found + [("note", note) for note in self.notes]
+        return found + [("note", note) for note in (*self.notes, *self.advice)]
 
     def describe(self, confidence: float = 0.95) -> str:
         """Return the plan in a few lines."""
@@ -577,7 +579,7 @@ class Plan:
                 for name, error in zip(column.names, column.errors, strict=True)
             ],
             "error_times_rows": self._error_times_rows(columns),
-            "notes": [*self.notes, *([self.unknown] if self.unknown else [])],
+            "notes": [*self.notes, *self.advice, *([self.unknown] if self.unknown else [])],
             "earlier": list(self.earlier),
             "declaration": self.declaration,
         }
