@@ -44,9 +44,11 @@ def pivot(release: Release, table: tuple[str, ...], *, confidence: float) -> lis
     measures = []
     for output in answer.outputs:
         ends = output.estimate.intervals(confidence)
-        cells = zip(output.estimate.values(), ends, strict=True)
-        measures.append([_show_cell(value, low, high) for value, (low, high) in cells])
-    labels = [tuple(row[: len(table)]) for row in show_cells(answer.keys, confidence)] if table else [()]
+        both = zip(output.estimate.values(), ends, strict=True)
+        measures.append([_show_cell(value, low, high) for value, (low, high) in both])
+    labels: list[tuple[str, ...]] = [()]
+    if table:
+        labels = [tuple(row) for row in show_cells(answer.keys, confidence)]
     across = list(dict.fromkeys(row[-1] for row in labels)) if len(table) > 1 else []
     if not 0 < len(across) <= _ACROSS:
         head = (*table, *(output.name for output in answer.outputs))
@@ -55,9 +57,9 @@ def pivot(release: Release, table: tuple[str, ...], *, confidence: float) -> lis
     pivots = []
     for output, cells in zip(answer.outputs, measures, strict=True):
         by_row: dict[tuple[str, ...], dict[str, str]] = {}
-        for row, cell in zip(labels, cells, strict=True):
-            by_row.setdefault(row[:-1], {})[row[-1]] = cell
-        rows = [(*row, *(found.get(key, "") for key in across)) for row, found in by_row.items()]
+        for label, cell in zip(labels, cells, strict=True):
+            by_row.setdefault(label[:-1], {})[label[-1]] = cell
+        rows = [(*row, *(shown.get(key, "") for key in across)) for row, shown in by_row.items()]
         named = f"{title}: {output.name}" if len(answer.outputs) > 1 else title
         pivots.append(Pivot(named, (*table[:-1], *across), tuple(rows)))
     return pivots

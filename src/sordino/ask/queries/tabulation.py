@@ -440,7 +440,7 @@ def describe_left_out(question: Tabulation, domain: Domain) -> tuple[str, ...]:
             notes[f"rows whose {describe(key.of.of)} lies outside of the bins are left out of every table"] = None
     if question.row_weights is not None:
         values = bind_number(Name(question.row_weights), domain).values
-        bounds = f"[{format_number(values.lower or 0)}, {format_number(values.upper or 0)}]"
+        bounds = f"[{format_number(Fraction(values.lower or 0))}, {format_number(Fraction(values.upper or 0))}]"
         notes[f"each row counts by its {question.row_weights}, clipped to {bounds}; without one it counts 0"] = None
     return tuple(notes)
 

@@ -195,19 +195,19 @@ def _write(release: Release, folder: Path, form: TablesFormat | None, *, confide
     from sordino.reporting.released_tables import describe_table, title_of
 
     record = json.dumps(release.to_record(), ensure_ascii=False)
-    described = []
+    described: list[dict[str, Any]] = []
     for columns, stem in name_files(list(release.tables)).items():
         table = release.tables.to_arrow(columns, confidence=confidence)
         notes = describe_table(release, columns, confidence=confidence)
         if form is TablesFormat.parquet:
-            about = {"title": title_of(columns), "notes": notes}
-            write_parquet(table, folder / f"{stem}.parquet", about=json.dumps(about, ensure_ascii=False))
+            facts = {"title": title_of(columns), "notes": notes}
+            write_parquet(table, folder / f"{stem}.parquet", about=json.dumps(facts, ensure_ascii=False))
             continue
         write_csv(table, folder / f"{stem}.csv")
         described.append(_describe_table(table, columns, f"{stem}.csv", notes))
     texts = {"release.json": record}
     if described:
-        about = {
+        about: dict[str, Any] = {
             "@context": "http://www.w3.org/ns/csvw",
             "dc:title": release.question,
             "dc:created": release.time,
