@@ -192,10 +192,15 @@ class Release:
     @property
     def tables(self) -> ReleasedTables:
         """The tables of a tabulation by their columns, each with intervals at 95%; AttributeError for other releases."""
-        estimates = [o.estimate for o in self.outputs]
-        if not estimates or not all(isinstance(e, TableCells) and e.is_whole_release for e in estimates):
+        if not self.is_tabulation:
             raise AttributeError("this release holds one table, .table: several are asked for by sd.tabulate")
-        return ReleasedTables(self.keys, self.outputs)
+        return ReleasedTables(self)
+
+    @property
+    def is_tabulation(self) -> bool:
+        """Whether it holds the tables of a tabulation, all of them."""
+        estimates = [o.estimate for o in self.outputs]
+        return bool(estimates) and all(isinstance(e, TableCells) and e.is_whole_release for e in estimates)
 
     def error(self, confidence: float = 0.95) -> Any:
         """Return the error that is not exceeded with probability `confidence`, for each value by itself.
@@ -452,6 +457,9 @@ class Release:
         return "\n".join([self.question, *lines, *more, self.summary(), *beside])
 
     def _repr_html_(self) -> str:
+        if self.is_tabulation and any(key.name == BY_COLUMNS for key in self.keys):
+            html: str = load_feature("tables_html")(self)
+            return html
         rows = self.display_rows(0.95)
         more = [f"{len(rows) - 200} more rows"] if len(rows) > 200 else []
         from sordino.core.notebook_tables import html_table

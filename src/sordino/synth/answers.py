@@ -137,6 +137,8 @@ def _make_release(
         question.after, question.formulas, question.hidden, tuple(keys), tuple(outputs), together=False
     )
     unit, _, relation = facts.get("neighbors", "").rpartition(", ")
+    if "assumed" in facts and kind != "noise":
+        notes = (*notes, facts["assumed"])
     return Release(
         question=question.describe(),
         keys=rows_shown[0],

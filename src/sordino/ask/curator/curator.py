@@ -19,7 +19,7 @@ from sordino.ask.clipping.search import find_bounds
 from sordino.ask.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
-from sordino.ask.curator.batch import Batch, plan_batch
+from sordino.ask.curator.batch import Batch, advise, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
 from sordino.ask.curator.dummy_table import check_target, dummy_curator, open_dummy
 from sordino.ask.curator.explain import explain
@@ -212,7 +212,7 @@ class Curator(TableFace):
         if not plan.reads:
             # Refuses what the engine cannot express. With other private tables that waits for `ask`, which opens them.
             plan.procedure.write(StatementWriter(self._engine))
-        return self._charging.look_back(plan)
+        return advise(self._charging.look_back(plan))
 
     @overload
     def ask(self, question: Batch, *, on: Literal["data", "dummy"] = "data") -> list[Release]: ...

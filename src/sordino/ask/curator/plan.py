@@ -414,7 +414,7 @@ class Plan:
 
     Give it to `ask` to spend exactly `cost`. `asked` is the loss that it was planned at, `earlier` names the charges that
     answered the same question before, `unknown` says what is not known of the ledger, `provider` is the module and version of a
-    procedure that is not Sordino's own.
+    procedure that is not Sordino's own, `advice` what would answer the same with less error.
     """
 
     question: PlannedQuestion
@@ -427,6 +427,7 @@ class Plan:
     earlier: tuple[str, ...] = ()
     provider: str = ""
     unknown: str = ""
+    advice: tuple[str, ...] = ()
 
     @property
     def is_free(self) -> bool:
@@ -535,7 +536,7 @@ class Plan:
             lines += [("", line) for line in column.lines]
             if column.share is not None:
                 lines.append(("", f"share: {show_number(100 * float(column.share))}% of the loss"))
-        return lines + [("note", note) for note in self.notes]
+        return lines + [("note", note) for note in (*self.notes, *self.advice)]
 
     def describe(self, confidence: float = 0.95) -> str:
         """Return the plan in a few lines."""
@@ -576,7 +577,7 @@ class Plan:
                 for name, error in zip(column.names, column.errors, strict=True)
             ],
             "error_times_rows": self._error_times_rows(columns),
-            "notes": [*self.notes, *([self.unknown] if self.unknown else [])],
+            "notes": [*self.notes, *self.advice, *([self.unknown] if self.unknown else [])],
             "earlier": list(self.earlier),
             "declaration": self.declaration,
         }

@@ -33,6 +33,8 @@ BLOCK = "sordino_block_"
 KEY = "sordino_key_"
 VALUE = "sordino_value_"
 GROUPING = "sordino_grouping_"
+# The rows of several groupings: those of ROLLUP, CUBE and GROUPING SETS.
+GROUPINGS = "sordino_groupings"
 # The row of a block that a row of the answer was made of: its number, in each block and in the outside.
 ROW = "sordino_row"
 # The names of an answer, and of one of its groups' values, where these are compared.
@@ -1637,7 +1639,7 @@ class _Splitter:
         whole = selects[0]
         for one in selects[1:]:
             whole = exp.union(whole, one, distinct=False)
-        return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier("sordino_groupings")))
+        return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier(GROUPINGS)))
 
     def _swap(self, node: Any, names: dict[Any, str], values: dict[Any, str]) -> None:
         """Replace the parts of a SELECT that are columns of the answer by these columns; sub-queries stay."""
