@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
-from sordino.ask.engines.readers.cell_formats import NUMBERS, CellFormat, Kind
+from sordino.ask.engines.readers.cell_formats import read_cell
 from sordino.ask.engines.readers.import_file import (
     CellRules,
     ImportRecord,
@@ -28,6 +28,7 @@ from sordino.ask.engines.readers.import_file import (
     read_recipe,
 )
 from sordino.ask.engines.readers.text_tables import Layout
+from sordino.core.cell_formats import NUMBERS, CellFormat, Kind
 from sordino.core.errors import DeclarationError, SourceError
 
 GERMAN = (
@@ -142,7 +143,7 @@ def test_a_number_is_read_back_as_it_was_written(number: Any, style: tuple[str, 
     form = CellFormat(kind, decimal, thousands)
     cell += {"amount": " €", "percent": "%"}.get(kind, "")
     answer = duckdb.execute(
-        f"SELECT regexp_full_match(c, $p), {form.value('c')} FROM (SELECT $c AS c)", {"p": form.pattern, "c": cell}
+        f"SELECT regexp_full_match(c, $p), {read_cell(form, 'c')} FROM (SELECT $c AS c)", {"p": form.pattern, "c": cell}
     ).fetchone()
     assert answer == (True, float(number) / (100 if kind == "percent" else 1))
 

@@ -14,17 +14,17 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.engines.readers.cell_formats import (
+from sordino.ask.engines.readers.cell_formats import matches, read_cell
+from sordino.ask.engines.readers.text_tables import Layout, open_text_table
+from sordino.ask.engines.sql_text import quote_name, quote_text
+from sordino.core.cell_formats import (
     KINDS,
     CellFormat,
     conflicting,
     day_formats,
     number_formats,
-    quote_literal,
-    quote_name,
     truth_formats,
 )
-from sordino.ask.engines.readers.text_tables import Layout, open_text_table
 from sordino.core.errors import DeclarationError, SourceError, nearest
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _open(text: Path) -> duckdb.DuckDBPyConnection:
 
     connection = duckdb.connect()
     connection.execute(
-        f"CREATE VIEW cells AS SELECT * FROM read_parquet({quote_literal(str(text))}, file_row_number = true)"
+        f"CREATE VIEW cells AS SELECT * FROM read_parquet({quote_text(str(text))}, file_row_number = true)"
     )
     return connection
 
@@ -222,14 +222,13 @@ def _cell(name: str, stated: _Stated) -> str:
     """Return the SQL of a cell: its trimmed text, NULL where it is empty or means missing."""
     cell = f"nullif({quote_name(name)}, '')"
     for mark in stated.null:
-        cell = f"nullif({cell}, {quote_literal(mark)})"
+        cell = f"nullif({cell}, {quote_text(mark)})"
     return cell
 
 
 def _fits(cell: str, form: CellFormat) -> str:
     """Return the SQL of whether a cell is missing or is written in a format and has a value."""
-    written = f"regexp_full_match({cell}, {quote_literal(form.pattern)})"
-    return f"({cell} IS NULL OR ({written} AND ({form.value(cell)}) IS NOT NULL))"
+    return f"({cell} IS NULL OR ({matches(form, cell)} AND ({read_cell(form, cell)}) IS NOT NULL))"
 
 
 def _choose_formats(
@@ -343,20 +342,20 @@ def _convert(
     import duckdb
 
     values = ", ".join(
-        f"{column.format.value(_cell(column.name, stated[column.name]))} AS {quote_name(column.name)}"
+        f"{read_cell(column.format, _cell(column.name, stated[column.name]))} AS {quote_name(column.name)}"
         for column in columns
     )
     labels = {column.name: list(column.labels) for column in columns if column.labels}
     guessed = [column.name for column in columns if column.guessed and column.format.kind != "text"]
     about = ", ".join(
-        f"{key}: {quote_literal(json.dumps(value, ensure_ascii=False))}"
+        f"{key}: {quote_text(json.dumps(value, ensure_ascii=False))}"
         for key, value in ((LABELS, labels), (GUESSED, guessed))
     )
     copied = False
     try:
         connection.execute(
             f"COPY (SELECT {values} FROM cells) "
-            f"TO {quote_literal(str(target))} (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{about}}})"
+            f"TO {quote_text(str(target))} (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{about}}})"
         )
         copied = True
     except duckdb.Error:

@@ -25,7 +25,9 @@ from sordino.ask.engines.readers.csv_import import (
     describe_bad_byte,
     read_csv_batches,
 )
+from sordino.ask.engines.sql_text import quote_name
 from sordino.core.errors import DeclarationError, SourceError, arg, nearest
+from sordino.core.source import name_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,35 +191,17 @@ def _kind_of(ending: str, layout: Layout) -> tuple[str, Sequence[str]]:
 
 
 def _header(rows: Sequence[Sequence[str]], width: int, layout: Layout) -> tuple[list[str], list[str]]:
-    """Return the names of columns and what was done to them; an upper row of a merged header reaches to its next name."""
-    notes: list[str] = []
+    """Return the names of columns and what was done to them."""
     if layout.names:
         if len(layout.names) != width:
             raise DeclarationError(
                 f"there are {width} columns, and {len(layout.names)} names: state one for each column"
             )
-        return list(layout.names), notes
+        return list(layout.names), []
     if not rows:
-        return [f"c{place}" for place in range(1, width + 1)], notes
-    levels = [[*(cell.strip() for cell in row), *[""] * (width - len(row))][:width] for row in rows]
-    for upper in levels[:-1]:
-        for place in range(1, width):
-            upper[place] = upper[place] or upper[place - 1]
-    names = [" ".join(dict.fromkeys(cell for cell in cells if cell)) for cells in zip(*levels, strict=True)]
-    taken: set[str] = set()
-    for place, name in enumerate(names, start=1):
-        new = name or f"column_{place}"
-        tries = 2
-        while new.lower() in taken:
-            new = f"{name or f'column_{place}'}_{tries}"
-            tries += 1
-        if not name:
-            notes.append(f"column {place} has no name in the header, so it is {new!r} here")
-        elif new != name:
-            notes.append(f"column {place} is named {name!r} as one before it is, so it is {new!r} here")
-        taken.add(new.lower())
-        names[place - 1] = new
-    return names, notes
+        return [f"c{place}" for place in range(1, width + 1)], []
+    named, remarks = name_columns(rows, width)
+    return list(named), remarks
 
 
 def _require_header(layout: Layout) -> bool:
@@ -478,7 +462,7 @@ def _open_json(path: Path, layout: Layout) -> Iterator[TextTable]:
         try:
             described = connection.execute(f"DESCRIBE SELECT * FROM {rows}", [str(path), kind]).fetchall()
             names = [str(line[0]) for line in described]
-            texts = ", ".join(f"{_quoted(name)} ->> '$' AS {_quoted(name)}" for name in names)
+            texts = ", ".join(f"{quote_name(name)} ->> '$' AS {quote_name(name)}" for name in names)
             batches = connection.sql(f"SELECT {texts} FROM {rows}", params=[str(path), kind]).to_arrow_reader(_BATCH)
         except duckdb.Error:
             raise SourceError(
@@ -506,8 +490,8 @@ def _open_sqlite(path: Path, layout: Layout) -> Iterator[TextTable]:
         relation, columns = sqlite_columns(str(path), layout.relation)
         names = [name for name, _ in columns]
         with open_sqlite(str(path)) as connection:
-            chosen = ", ".join(f"CAST({_quoted(name)} AS TEXT)" for name in names)
-            rows = connection.execute(f"SELECT {chosen} FROM {_quoted(relation)}")
+            chosen = ", ".join(f"CAST({quote_name(name)} AS TEXT)" for name in names)
+            rows = connection.execute(f"SELECT {chosen} FROM {quote_name(relation)}")
             texts = (
                 [cell if isinstance(cell, str) or cell is None else cell.decode("latin-1") for cell in row]
                 for row in rows
@@ -527,8 +511,8 @@ def _open_postgres(source: str, layout: Layout) -> Iterator[TextTable]:
     table = source_from(source, relation=layout.relation)
     with contextlib.closing(open_connection(table)) as connection:
         names = list(read_columns(connection, table))
-        chosen = ", ".join(f"{_quoted(name)}::text" for name in names)
-        relation = ".".join(_quoted(part) for part in layout.relation.split("."))
+        chosen = ", ".join(f"{quote_name(name)}::text" for name in names)
+        relation = ".".join(quote_name(part) for part in layout.relation.split("."))
         with connection.cursor("sordino_import") as cursor:
             cursor.itersize = _BATCH
             cursor.execute(f"SELECT {chosen} FROM {relation}".encode())
@@ -596,7 +580,3 @@ def _open_files(files: Sequence[Path], layout: Layout) -> Iterator[TextTable]:
                     yield pa.RecordBatch.from_arrays(columns, names=[*names, *extra])
 
     yield TextTable([*names, *extra], batches(), notes=notes)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
