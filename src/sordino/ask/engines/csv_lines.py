@@ -70,8 +70,10 @@ def copy_marked(path: str, copy: str, rules: Csv | None, *, at: str = "") -> Non
 def _table_lines(file: IO[bytes], rules: Csv | None) -> Iterator[bytes]:
     """Yield the lines of a file; where it is not plain those of the table alone, without title, header and total.
 
-    Theorem. Of a file whose last `skip_last` lines are none of the table, each row of the table is kept or left out whatever
-    its cells are: lines are counted, never read. A file with one line of the table less loses that line alone.
+    Theorem. If the first and last lines that are declared to be none of the table are none, what is read is the table, and so
+    a row less takes that row alone. Proof: lines are counted and none is looked at, so what rows hold decides nothing. Should a
+    last line be a row after all, a row less still takes one row alone, but not always its own; of a person with several rows
+    it may be rows of others. So `skip_last` is for lines that are always there, such as a total.
     """
     lines = read_raw_lines(file)
     if rules is None or rules.is_plain:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -342,3 +346,34 @@ def test_an_imported_table_is_asked(tmp_path: Path) -> None:
     )
     answer = table.ask(sd.sql("SELECT SUM(Kosten) AS k FROM out WHERE Privat"), epsilon=10**6)
     assert answer.value == pytest.approx(1244.55, abs=0.2)
+
+
+_KILLED = """
+import os, signal, sys
+from sordino.ask.engines.readers import import_file as module
+
+def interrupt(*_):
+    os.kill(os.getpid(), int(sys.argv[1]))
+
+module._convert = interrupt
+module.import_file("a.csv", "a.parquet", layout=module.Layout(header=True))
+"""
+
+
+def test_an_import_that_was_stopped_leaves_nothing_and_a_killed_one_what_the_next_removes(tmp_path: Path) -> None:
+    """Raw rows lie in a locked folder beside the target while they are read: no lock, no folder."""
+    write(tmp_path / "a.csv", "a\n1\n")
+
+    def stop(number: int) -> int:
+        line = [sys.executable, "-c", _KILLED, str(number)]
+        return subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=120, check=False).returncode
+
+    stop(signal.SIGINT)
+    assert os.listdir(tmp_path) == ["a.csv"]
+    assert stop(signal.SIGKILL) == -signal.SIGKILL
+    left = next(path for path in tmp_path.iterdir() if path.is_dir())
+    assert left.name.startswith(".")
+    assert left.stat().st_mode & 0o077 == 0
+    _, record = run(tmp_path / "a.csv")
+    assert sorted(os.listdir(tmp_path)) == ["a.csv", "out.parquet"]
+    assert any("when it was killed: 1 folder" in note for note in record.notes)

@@ -7,13 +7,14 @@ here is an answer, and what is printed is for the curator's eyes.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sordino.ask.engines.instances import SpillDirectory
 from sordino.ask.engines.readers.cell_formats import matches, read_cell
 from sordino.ask.engines.readers.text_tables import Layout, open_text_table
 from sordino.ask.engines.sql_text import quote_name, quote_text
@@ -104,11 +105,12 @@ def import_file(
     """
     layout = layout or Layout()
     rules = rules or CellRules()
-    with (
-        tempfile.TemporaryDirectory(prefix=".sordino-", dir=Path(target).absolute().parent) as folder,
-        open_text_table(str(source), layout) as table,
-    ):
-        text = Path(folder) / "text.parquet"
+    with contextlib.ExitStack() as stack:
+        # raw rows lie beside the target, where there is room: locked, so that what a killed import leaves is known as such
+        spill = _spill_beside(Path(target))
+        folder = Path(stack.enter_context(spill))
+        table = stack.enter_context(open_text_table(str(source), layout))
+        text = folder / "text.parquet"
         _write_text(text, table.names, table.batches)
         stated = _read_rules(rules, table.names)
         with _open(text) as connection:
@@ -118,10 +120,34 @@ def import_file(
                 _refuse_guesses(guesses)
             if confirm is not None and guesses and not confirm(guesses):
                 columns = [_as_text(column) if column.guessed else column for column in columns]
-            _convert(connection, columns, stated, Path(target))
+            _convert(connection, columns, stated, folder / "values.parquet")
+        _put_in_place(folder / "values.parquet", Path(target))
     notes = [*table.notes, *(f"{column.name}: {column.note}" for column in columns if column.note)]
+    if spill.leftovers:
+        notes.append(
+            f"removed what an import left beside {target} when it was killed: {spill.leftovers} folder of raw rows"
+        )
     recipe = write_recipe(str(source), str(target), layout, rules, columns)
     return ImportRecord(tuple(columns), tuple(notes), recipe)
+
+
+def _spill_beside(target: Path) -> SpillDirectory:
+    """Return a new directory for raw rows; raises DeclarationError where the target cannot be written."""
+    if target.is_dir():
+        raise DeclarationError(f"{target} is a directory: name a file in it")
+    try:
+        return SpillDirectory(str(target.absolute().parent))
+    except OSError as error:
+        raise DeclarationError(
+            f"{target} cannot be written: {error.strerror}; make the directory, or name another"
+        ) from None
+
+
+def _put_in_place(whole: Path, target: Path) -> None:
+    """Put a whole file in the place of a target, with the rights of what is there."""
+    with contextlib.suppress(OSError):
+        whole.chmod(target.stat().st_mode & 0o777)
+    whole.replace(target)
 
 
 # ---- The rules of each column

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.engines.csv_lines import copy_marked, read_csv
+from sordino.ask.engines.instances import SpillDirectory
 from sordino.core.cell_formats import CellFormat
 from sordino.core.cell_grammar import DAY, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Integer
@@ -101,7 +101,7 @@ def _read_written(path: Path, csv: Csv, formats: Mapping[str, Sequence[CellForma
     """Read a file of another encoding, with lines aside, or with formats, as questions read it."""
     import duckdb
 
-    with tempfile.TemporaryDirectory(prefix="sordino-") as folder, duckdb.connect() as connection:
+    with SpillDirectory() as folder, duckdb.connect() as connection:
         copy = f"{folder}/rows"
         copy_marked(str(path), copy, csv)
         rows = read_csv(str(path), csv, formats=formats, at=copy, marked=True)

@@ -11,13 +11,13 @@ import csv
 import datetime
 import glob
 import math
-import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sordino.ask.engines.instances import SpillDirectory
 from sordino.ask.engines.readers.csv_import import (
     CsvDialect,
     check_quotes,
@@ -523,7 +523,7 @@ def _open_postgres(source: str, layout: Layout) -> Iterator[TextTable]:
 def _open_zip(path: Path, layout: Layout) -> Iterator[TextTable]:
     """Open the one file of an archive that can be read, or the one that the layout names."""
     try:
-        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(prefix="sordino-") as folder:
+        with zipfile.ZipFile(path) as archive, SpillDirectory() as folder:
             members = [
                 name for name in archive.namelist() if Path(name).suffix.lower() in READ and not name.startswith("__")
             ]
