@@ -6,6 +6,7 @@ file states it beside the source, and then each cell is read by itself. `readers
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -106,16 +107,25 @@ class CellFormat:
         """The pattern that every cell must match, in the words of RE2."""
         number = _number_pattern(self)
         if self.kind in ("integer", "real"):
-            return f"[+-]?{number}"
+            return _negated(f"[+-]?{number}", number)
         if self.kind == "percent":
             return f"[+-]?{number}{SPACES}?%"
         if self.kind == "amount":
-            return f"[+-]?(?:{AFFIX}{SPACES}?[+-]?{number}|{number}{SPACES}?{AFFIX})"
+            amount = f"(?:{AFFIX}{SPACES}?{number}|{number}{SPACES}?{AFFIX})"
+            return _negated(f"[+-]?(?:{AFFIX}{SPACES}?[+-]?{number}|{number}{SPACES}?{AFFIX})", amount)
         if self.kind in ("date", "moment"):
             return _date_pattern(self.date)
         if self.kind == "boolean":
             return f"(?i)(?:{'|'.join(re.escape(word) for word in (*self.true_words, *self.false_words))})"
         return "(?s).*"
+
+    def has(self, cell: str) -> bool:
+        """Return whether a cell is written in the format, trimmed and not empty; its value may still not exist.
+
+        >>> CellFormat("percent", decimal=",").has("12,5 %"), CellFormat("date", date="%d.%m.%Y").has("x")
+        (True, False)
+        """
+        return _compile_pattern(self).fullmatch(cell) is not None
 
     @property
     def true_words(self) -> tuple[str, ...]:
@@ -250,6 +260,11 @@ class CsvCells:
         }
 
 
+@functools.lru_cache(maxsize=1000)
+def _compile_pattern(form: CellFormat) -> re.Pattern[str]:
+    return re.compile(form.pattern)
+
+
 def number_formats(decimal: str | None, thousands: str | None) -> Iterator[CellFormat]:
     """Yield the formats of numbers that the stated marks leave, the plain ones first; None for a mark that is not stated."""
     styles = [
@@ -307,6 +322,11 @@ def conflicting(first: CellFormat, other: CellFormat) -> bool:
     )
 
 
+def _negated(signed: str, plain: str) -> str:
+    """Return the pattern of a number with its sign, or as bookkeepers write what is below 0: 12- and (12)."""
+    return f"(?:{signed}|{plain}-|[(]{plain}[)])"
+
+
 def _number_pattern(form: CellFormat) -> str:
     whole = form.kind == "integer"
     most = 18 if whole else 401
@@ -326,9 +346,11 @@ def _number_pattern(form: CellFormat) -> str:
 
 
 def _date_pattern(date: str) -> str:
-    """Return the pattern of a format of days; raises DeclarationError for a field that is not read."""
+    """Return the pattern of a format of days, or of several; raises DeclarationError for a field that is not read."""
     if date in ISO_FORMATS:
         return ISO_FORMATS[date]
+    if "|" in date:
+        return f"(?:{'|'.join(_date_pattern(one) for one in date.split('|'))})"
     pattern = ""
     place = 0
     fields = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import json
 import os
 import signal
@@ -33,7 +34,7 @@ from sordino.ask.engines.readers.import_file import (
 )
 from sordino.ask.engines.readers.text_tables import Layout
 from sordino.core.cell_formats import NUMBERS, CellFormat, Kind
-from sordino.core.errors import DeclarationError, SourceError
+from sordino.core.errors import DeclarationError, SourceError, in_python
 
 GERMAN = (
     "\ufeffNr;Alter;Gewicht (kg);Kosten;Aufnahme;Privat;Anteil;Wann;PLZ\n"
@@ -99,6 +100,10 @@ CELLS: list[tuple[str, list[str], dict[str, Any], str, list[Any]]] = [
     ("reals", [".5", "-2.25", "1e3"], {}, "real", [0.5, -2.25, 1000.0]),
     ("dollars", ["$4", "$4,000 "], {}, "amount", [4.0, 4000.0]),
     ("codes of money", ["CHF 1'200.50", "CHF 3"], {}, "amount", [1200.5, 3.0]),
+    ("below 0 as bookkeepers write", ["1.234,50-", "12,00", "-3,00"], {}, "real", [-1234.5, 12.0, -3.0]),
+    ("in brackets", ["(1,234.50)", "$12", "($0.50)", "-$2"], {}, "text", ["(1,234.50)", "$12", "($0.50)", "-$2"]),
+    ("amounts in brackets", ["($1,234.50)", "$12", "($0.50)", "-$2"], {}, "amount", [-1234.5, 12.0, -0.5, -2.0]),
+    ("whole in brackets", ["(12)", "3"], {}, "integer", [-12, 3]),
     ("a comma of either kind", ["1,234", "2,345"], {}, "text", ["1,234", "2,345"]),
     ("stated thousands", ["1,234", "2,345"], {"thousands": (",",)}, "integer", [1234, 2345]),
     ("stated decimals", ["1,234", "2,345"], {"decimal": (",",)}, "real", [1.234, 2.345]),
@@ -377,3 +382,68 @@ def test_an_import_that_was_stopped_leaves_nothing_and_a_killed_one_what_the_nex
     _, record = run(tmp_path / "a.csv")
     assert sorted(os.listdir(tmp_path)) == ["a.csv", "out.parquet"]
     assert any("when it was killed: 1 folder" in note for note in record.notes)
+
+
+WAYS: list[tuple[str, bytes, dict[str, Any], str]] = [
+    ("a header in two rows", b"Patient,,Stay\nnr,age,cost\n1,30,2.5\n2,31,3.5\n", {}, "--header-rows 2 if it has names"),
+    ("a total", b"nr,age\n1,30\n2,31\nSumme,61\n", {}, "--skip-last 1 if the last row is a total"),
+    ("yes and no", b"nr,ok\n1,J\n2,N\n3,J\n", {}, '--true "ok=J" --false "ok=N"'),
+    ("two words", b"nr,ok\n1,Oui\n2,Absent\n", {}, '--true "ok=Oui" --false "ok=Absent"'),
+    ("days in two ways", b"d\n31.12.2024\n30.12.2024\n2024-01-02\n", {}, '--date "d=%d.%m.%Y|%Y-%m-%d" reads either'),
+    ("a mark of missing", b"n\n1\n2\n3\n4\nn/a\n5\n", {}, '--null "n=n/a" if that means missing'),
+    ("many odd cells", b"n\n" + b"1\n" * 20 + b"".join(b"x%d\n" % i for i in range(6)) + b"2\n", {}, "6 different ones"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "options", "says"), [case[1:] for case in WAYS], ids=[case[0] for case in WAYS])
+def test_what_is_odd_names_its_way_out(tmp_path: Path, content: bytes, options: dict[str, Any], says: str) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    _, record = run(tmp_path / "a.csv", **options)
+    assert any(says in note for note in record.notes), record.notes
+
+
+STOPS: list[tuple[str, bytes, str]] = [
+    ("a title", b"Report\n\na,b\n1,2\n", "state skip_first= or skip_last="),
+    ("UTF-16", "a,b\n1,2\n".encode("utf-16"), "encoding='utf-16'"),
+    (
+        "one bad byte",
+        "a\nGyn\u00e4k\nM\u00fcller\n".encode() + b"\xe4\n",
+        "other lines have letters that are: correct that row",
+    ),
+    ("Latin-1", b"a\nGyn\xe4k\n", "encoding='cp1252' reads the whole file"),
+]
+
+
+@pytest.mark.parametrize(("content", "says"), [case[1:] for case in STOPS], ids=[case[0] for case in STOPS])
+def test_what_stops_an_import_names_its_way_out(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(SourceError) as refused:
+        run(tmp_path / "a.csv")
+    assert says in in_python(str(refused.value))
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_days_in_two_ways_are_read_and_repeated(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "d\n31.12.2024\n2024-01-02\n")
+    table, record = run(source, date=("d=%d.%m.%Y|%Y-%m-%d",))
+    assert table.column("d").to_pylist() == [datetime.date(2024, 12, 31), datetime.date(2024, 1, 2)]
+    place, _, layout, rules = read_recipe(write(tmp_path / "r.import.toml", record.recipe))
+    import_file(place, tmp_path / "again.parquet", layout=layout, rules=rules, strict=True)
+    assert pq.read_table(tmp_path / "again.parquet").equals(table)
+
+
+@pytest.mark.parametrize("packing", ["gzip", "bz2", "lzma"])
+def test_a_packed_file_is_read(tmp_path: Path, packing: str) -> None:
+    ending = {"gzip": ".gz", "bz2": ".bz2", "lzma": ".xz"}[packing]
+    place = tmp_path / f"a.csv{ending}"
+    place.write_bytes(importlib.import_module(packing).compress(b"a\n1\n"))
+    assert run(place)[0].to_pylist() == [{"a": 1}]
+    place.write_bytes(place.read_bytes()[:-3])
+    with pytest.raises(SourceError, match="cannot be unpacked"):
+        run(place)
+
+
+def test_a_table_within_an_object_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"count": 1, "results": [{"a": 1}]}')
+    _, record = run(tmp_path / "a.json")
+    assert any(note.startswith("results: a list of objects") for note in record.notes)

@@ -21,8 +21,12 @@ def read_cell(form: CellFormat, cell: str) -> str:
     if form.date in ISO_FORMATS:
         return f"TRY_CAST({cell} AS {form.stored})"
     if form.kind in ("date", "moment"):
-        return f"CAST(try_strptime({cell}, {quote_text(form.date)}) AS {form.stored})"
-    plain = f"regexp_replace({cell}, {quote_text(f'{AFFIX}|%|{SPACES}')}, '', 'g')"
+        # of several formats the first that a cell has
+        ways = (f"try_strptime({cell}, {quote_text(date)})" for date in form.date.split("|"))
+        return f"CAST(coalesce({', '.join(ways)}) AS {form.stored})"
+    # 12- and (12) are -12
+    signed = f"regexp_replace({cell}, '^[(](.*)[)]$|^(.*)-$', '-\\1\\2')"
+    plain = f"regexp_replace({signed}, {quote_text(f'{AFFIX}|%|{SPACES}')}, '', 'g')"
     if form.thousands and form.thousands != " ":
         plain = f"regexp_replace({plain}, {quote_text(THOUSANDS[form.thousands])}, '', 'g')"
     if form.decimal == ",":

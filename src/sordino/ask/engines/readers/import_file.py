@@ -26,6 +26,7 @@ from sordino.core.cell_formats import (
     number_formats,
     truth_formats,
 )
+from sordino.core.cell_grammar import FALSE, TRUE
 from sordino.core.errors import DeclarationError, SourceError, nearest
 
 if TYPE_CHECKING:
@@ -35,6 +36,15 @@ if TYPE_CHECKING:
 # columns whose types were read in the cells, which it says.
 LABELS = "sordino_labels"
 GUESSED = "sordino_guessed"
+# Cells of a column that rule out formats before all of its cells are read.
+_SAMPLE = 200
+# Odd rows at the top of a table that may belong to its header.
+_FEW_ROWS = 3
+# Different cells of a column that may mean missing.
+_FEW_MARKS = 5
+# Words of truths in the languages around, of which a column holds two; what an import takes for truths by itself is TRUE, FALSE.
+_YES = frozenset([*TRUE, "j", "ja", "o", "oui", "s", "si", "sí", "sì", "sim", "tak", "wahr", "vrai", "verdadero", "x"])
+_NO = frozenset([*FALSE, "nein", "nee", "nej", "non", "não", "nao", "nie", "falsch", "faux", "falso", "-"])
 _BY_COLUMN = ("null", "decimal", "thousands", "date", "true", "false")
 _RECIPE_HEAD = """\
 # How a table was imported. `sordino import THIS.toml` does it again, and guesses nothing.
@@ -46,7 +56,8 @@ _RECIPE_HEAD = """\
 class CellRules:
     """How cells are written, as the curator states it: each a value for all columns, or COLUMN=value for one.
 
-    `null` are texts that mean missing, beside empty cells; `date` a format such as %d.%m.%Y; `types` says of a column
+    `null` are texts that mean missing, beside empty cells; `date` a format such as %d.%m.%Y, or several with | between them, of
+    which the first that a cell has reads it; `types` says of a column
     what it is (`Kosten=text`). What is not stated is guessed from the cells.
     """
 
@@ -280,15 +291,22 @@ def _choose_format(connection: duckdb.DuckDBPyConnection, name: str, stated: _St
     if not formats:
         return text
     # a handful of cells rules out nearly every format, so that few are held against the whole column
-    few = _matching(connection, f"(SELECT * FROM cells WHERE {cell} IS NOT NULL LIMIT 100)", cell, formats)
-    matching = _matching(connection, "cells", cell, few)
-    filled = connection.execute(f"SELECT count({cell}) FROM cells").fetchone()
-    if not filled or filled[0] == 0:
+    sample = [
+        str(text)
+        for (text,) in connection.execute(
+            f"SELECT {cell} FROM cells WHERE {cell} IS NOT NULL LIMIT {_SAMPLE}"
+        ).fetchall()
+    ]
+    if not sample:
         return ImportedColumn(name, CellFormat("text"), guessed=True, note="every cell is missing, so it stays text")
+    fitting = [sum(form.has(text) for text in sample) for form in formats]
+    few = [form for form, count in zip(formats, fitting, strict=True) if count == len(sample)]
+    matching = _matching(connection, cell, few)
     if not matching:
         if stated.kind is not None:
             _refuse_cell(connection, name, cell, formats)
-        note = _nearest_format(connection, name, cell, formats, filled[0])
+        nearest_form = formats[fitting.index(max(fitting))]
+        note = _describe_truths(connection, name, cell) or _describe_misfits(connection, name, cell, nearest_form)
         return ImportedColumn(name, CellFormat("text"), guessed=True, note=note)
     form = matching[0]
     states = stated.kind is not None or (form.kind in ("date", "moment") and form.date == stated.date)
@@ -302,13 +320,12 @@ def _choose_format(connection: duckdb.DuckDBPyConnection, name: str, stated: _St
     return ImportedColumn(name, form, guessed=not (states or (marked and form.thousands in ("", stated.thousands))))
 
 
-def _matching(
-    connection: duckdb.DuckDBPyConnection, rows: str, cell: str, formats: Sequence[CellFormat]
-) -> list[CellFormat]:
+def _matching(connection: duckdb.DuckDBPyConnection, cell: str, formats: Sequence[CellFormat]) -> list[CellFormat]:
+    """Return those of some formats that all cells of a column have."""
     if not formats:
         return []
     tests = ", ".join(f"bool_and({_fits(cell, form)})" for form in formats)
-    answers = connection.execute(f"SELECT {tests} FROM {rows}").fetchone() or ()
+    answers = connection.execute(f"SELECT {tests} FROM cells").fetchone() or ()
     return [form for form, fits in zip(formats, answers, strict=True) if fits]
 
 
@@ -328,23 +345,64 @@ def _refuse_cell(connection: duckdb.DuckDBPyConnection, name: str, cell: str, fo
     )
 
 
-def _nearest_format(
-    connection: duckdb.DuckDBPyConnection, name: str, cell: str, formats: Sequence[CellFormat], filled: int
-) -> str:
-    """Return which format most cells of a column of text have, and the first that has it not; nothing where most have none."""
-    tests = ", ".join(f"count(*) FILTER (WHERE {cell} IS NOT NULL AND {_fits(cell, form)})" for form in formats)
-    counts = connection.execute(f"SELECT {tests} FROM cells").fetchone() or ()
-    best = max(range(len(formats)), key=lambda place: counts[place])
-    if counts[best] * 2 <= filled:
+def _describe_truths(connection: duckdb.DuckDBPyConnection, name: str, cell: str) -> str:
+    """Return what reads a column of two words as truths, where one of them means yes or no; else nothing."""
+    words = [
+        str(word)
+        for (word,) in connection.execute(
+            f"SELECT DISTINCT {cell} FROM cells WHERE {cell} IS NOT NULL LIMIT 3"
+        ).fetchall()
+    ]
+    yes = [word for word in words if word.lower() in _YES]
+    no = [word for word in words if word.lower() in _NO]
+    if len(words) != 2 or not yes + no or len(yes) == 2 or len(no) == 2:
         return ""
-    misfit = f"SELECT file_row_number + 1, {cell} FROM cells WHERE NOT {_fits(cell, formats[best])} ORDER BY 1 LIMIT 1"
-    row, text = connection.execute(misfit).fetchone() or (0, "")
-    rest = filled - counts[best]
+    true = yes[0] if yes else next(word for word in words if word not in no)
+    false = next(word for word in words if word != true)
+    stated = (json.dumps(f"{name}={word}", ensure_ascii=False) for word in (true, false))
+    return "stays text, since its two words may be truths: --true {} --false {}".format(*stated)
+
+
+def _describe_misfits(connection: duckdb.DuckDBPyConnection, name: str, cell: str, form: CellFormat) -> str:
+    """Return how many cells of a column of text have a format, and which is the first without; nothing where most are."""
+    fits = _fits(cell, form)
+    counts = connection.execute(
+        f"SELECT count(*), count({cell}), count(*) FILTER (WHERE {cell} IS NOT NULL AND {fits}), "
+        f"count(DISTINCT {cell}) FILTER (WHERE NOT {fits}) FROM cells"
+    ).fetchone()
+    rows, filled, fitting, different = counts or (0, 0, 0, 0)
+    if fitting * 2 <= filled:
+        return ""
+    row, text = connection.execute(
+        f"SELECT file_row_number + 1, {cell} FROM cells WHERE NOT {fits} ORDER BY 1 LIMIT 1"
+    ).fetchone() or (0, "")
+    rest = filled - fitting
     are = "is not, in" if rest == 1 else "are not, the first in"
-    return (
-        f"stays text: {counts[best]:,} of {filled:,} cells are {formats[best].describe()}, {rest:,} {are} row {row} "
-        f"({text[:40]!r}): --null {json.dumps(f'{name}={text[:40]}', ensure_ascii=False)} if that means missing"
+    first = (
+        f"stays text: {fitting:,} of {filled:,} cells are {form.describe()}, {rest:,} {are} row {row} ({text[:40]!r})"
     )
+    null = f"--null {json.dumps(f'{name}={text[:40]}', ensure_ascii=False)} if that means missing"
+    if rest == 1 and row == rows:
+        return f"{first}: --skip-last 1 if the last row is a total and no row of the table, {null}"
+    if rest <= _FEW_ROWS and row == 1:
+        return f"{first}: --header-rows {rest + 1} if it has names, --skip-first if the rows above are a title, {null}"
+    other = _other_days(connection, cell, form)
+    if other:
+        return f"{first}: --date {json.dumps(f'{name}={form.date}|{other}', ensure_ascii=False)} reads either"
+    # many different cells are no marks of missing ones
+    if different > _FEW_MARKS:
+        return f"{first}; {different:,} different ones, so they are no marks of what is missing: correct the file"
+    return f"{first}: {null}"
+
+
+def _other_days(connection: duckdb.DuckDBPyConnection, cell: str, form: CellFormat) -> str:
+    """Return the format of days that all cells have which have not a first one; nothing where there is none."""
+    if form.kind != "date":
+        return ""
+    others = [other for other in day_formats(None) if other.kind == "date" and not conflicting(form, other)]
+    tests = ", ".join(f"bool_and({_fits(cell, other)})" for other in others)
+    answers = connection.execute(f"SELECT {tests} FROM cells WHERE NOT {_fits(cell, form)}").fetchone() or ()
+    return next((other.date for other, fits in zip(others, answers, strict=True) if fits), "")
 
 
 def _as_text(column: ImportedColumn) -> ImportedColumn:

@@ -10,8 +10,12 @@ import contextlib
 import csv
 import datetime
 import glob
+import importlib
+import lzma
 import math
+import shutil
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,7 +43,9 @@ _STATISTICS = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
 _JSON = (".json", ".jsonl", ".ndjson")
 _TEXT = (".csv", ".tsv", ".txt", ".data")
 _SQLITE = (".db", ".sqlite", ".sqlite3")
-READ = (*_TEXT, *_SHEETS, *_STATISTICS, *_JSON, *_SQLITE, ".zip")
+# One file that was packed by itself, and the module that unpacks it.
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
+READ = (*_TEXT, *_SHEETS, *_STATISTICS, *_JSON, *_SQLITE, ".zip", *_PACKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +164,9 @@ def _open_file(path: Path, layout: Layout) -> Iterator[TextTable]:
     elif ending == ".zip":
         with _open_zip(path, layout) as table:
             yield table
+    elif ending in _PACKED:
+        with _open_packed(path, layout) as table:
+            yield table
     elif ending in (".parquet", ".pq", ".arrow", ".feather", ".duckdb"):
         raise DeclarationError(f"{path} has typed columns already: sordino init {path} reads it as it is")
     else:
@@ -171,9 +180,9 @@ _ROWS = ("header", "header_rows", "names", "skip_first", "skip_last")
 
 def _kind_of(ending: str, layout: Layout) -> tuple[str, Sequence[str]]:
     """Return a kind of file in words, and what of a layout it takes."""
-    if ending == ".zip":
+    if ending == ".zip" or ending in _PACKED:
         # what is stated goes to the file in it, which checks it
-        return "a zip file", tuple(layout.__dataclass_fields__)
+        return "a packed file", tuple(layout.__dataclass_fields__)
     if layout.widths:
         return "columns of fixed width", (*_ROWS, "widths", "encoding")
     if ending in _SHEETS:
@@ -463,12 +472,22 @@ def _open_json(path: Path, layout: Layout) -> Iterator[TextTable]:
             described = connection.execute(f"DESCRIBE SELECT * FROM {rows}", [str(path), kind]).fetchall()
             names = [str(line[0]) for line in described]
             texts = ", ".join(f"{quote_name(name)} ->> '$' AS {quote_name(name)}" for name in names)
+            few = connection.execute(f"SELECT {texts} FROM {rows} LIMIT 2", [str(path), kind]).fetchall()
             batches = connection.sql(f"SELECT {texts} FROM {rows}", params=[str(path), kind]).to_arrow_reader(_BATCH)
         except duckdb.Error:
             raise SourceError(
                 f"{path} is no JSON array of objects, and no lines of them: nothing was written"
             ) from None
-        yield TextTable(names, _without_last(_cast_batches(batches), layout.skip_last))
+        lists = (
+            [name for name, cell in zip(names, few[0], strict=True) if str(cell).startswith("[{")]
+            if len(few) == 1
+            else []
+        )
+        notes = [
+            f"{name}: a list of objects in the one row that there is: if it is the table, write it to a file"
+            for name in lists
+        ]
+        yield TextTable(names, _without_last(_cast_batches(batches), layout.skip_last), notes=notes)
 
 
 def _cast_batches(batches: Any) -> Iterator[pa.RecordBatch]:
@@ -517,6 +536,25 @@ def _open_postgres(source: str, layout: Layout) -> Iterator[TextTable]:
             cursor.itersize = _BATCH
             cursor.execute(f"SELECT {chosen} FROM {relation}".encode())
             yield TextTable(names, _without_last(_batches(names, cursor), layout.skip_last))
+
+
+@contextlib.contextmanager
+def _open_packed(path: Path, layout: Layout) -> Iterator[TextTable]:
+    """Open the one file that was packed, such as people.csv.gz."""
+    unpack = importlib.import_module(_PACKED[path.suffix.lower()])
+    whole = False
+    with SpillDirectory() as folder:
+        target = Path(folder) / path.stem
+        try:
+            with unpack.open(path) as packed, target.open("wb") as plain:
+                shutil.copyfileobj(packed, plain, 1 << 20)
+            whole = True
+        except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error):
+            whole = False
+        if not whole:
+            raise SourceError(f"{path} cannot be unpacked: check that it is whole and what its ending says")
+        with _open_file(target, layout) as table:
+            yield table
 
 
 @contextlib.contextmanager
