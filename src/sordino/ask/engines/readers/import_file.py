@@ -38,6 +38,8 @@ LABELS = "sordino_labels"
 GUESSED = "sordino_guessed"
 # Cells of a column that rule out formats before all of its cells are read.
 _SAMPLE = 200
+# Formats of columns that one statement tests.
+_TESTS = 200
 # Odd rows at the top of a table that may belong to its header.
 _FEW_ROWS = 3
 # Different cells of a column that may mean missing.
@@ -274,40 +276,77 @@ def _choose_formats(
     stated: Mapping[str, _Stated],
     labels: Mapping[str, tuple[str, ...]],
 ) -> list[ImportedColumn]:
+    """Return each column with the first format that all of its cells have; as text where none does, or a codebook labels it."""
+    tried = [name for name in names if name not in labels and stated[name].kind != "text"]
+    samples = _samples(connection, tried, stated)
+    formats = {name: list(_candidates(stated[name])) for name in tried}
+    # a handful of cells rules out nearly every format, so that few are held against the whole column
+    fitting = {name: [sum(form.has(cell) for cell in samples[name]) for form in formats[name]] for name in tried}
+    few = {
+        name: [form for form, count in zip(formats[name], fitting[name], strict=True) if count == len(samples[name])]
+        for name in tried
+        if samples[name]
+    }
+    matching = _matching(connection, few, stated)
     columns = []
     for name in names:
-        if name in labels:
-            columns.append(ImportedColumn(name, CellFormat("text"), labels=labels[name]))
-            continue
-        columns.append(_choose_format(connection, name, stated[name]))
+        if name not in samples:
+            guessed = stated[name].kind is None and name not in labels
+            columns.append(ImportedColumn(name, CellFormat("text"), guessed=guessed, labels=labels.get(name, ())))
+        elif not samples[name]:
+            note = "every cell is missing, so it stays text"
+            columns.append(ImportedColumn(name, CellFormat("text"), guessed=True, note=note))
+        elif matching[name]:
+            columns.append(_with_format(name, stated[name], matching[name]))
+        else:
+            cell = _cell(name, stated[name])
+            if stated[name].kind is not None:
+                _refuse_cell(connection, name, cell, formats[name])
+            most = max(fitting[name])
+            note = _describe_truths(connection, name, cell, samples[name])
+            if not note and most * 2 > len(samples[name]):
+                note = _describe_misfits(connection, name, cell, formats[name][fitting[name].index(most)])
+            columns.append(ImportedColumn(name, CellFormat("text"), guessed=True, note=note))
     return columns
 
 
-def _choose_format(connection: duckdb.DuckDBPyConnection, name: str, stated: _Stated) -> ImportedColumn:
-    """Return a column with the first format that all of its cells have; text where none does, or two contradict each other."""
-    formats = list(_candidates(stated))
-    cell = _cell(name, stated)
-    text = ImportedColumn(name, CellFormat("text"), guessed=stated.kind is None)
-    if not formats:
-        return text
-    # a handful of cells rules out nearly every format, so that few are held against the whole column
-    sample = [
-        str(text)
-        for (text,) in connection.execute(
-            f"SELECT {cell} FROM cells WHERE {cell} IS NOT NULL LIMIT {_SAMPLE}"
-        ).fetchall()
-    ]
-    if not sample:
-        return ImportedColumn(name, CellFormat("text"), guessed=True, note="every cell is missing, so it stays text")
-    fitting = [sum(form.has(text) for text in sample) for form in formats]
-    few = [form for form, count in zip(formats, fitting, strict=True) if count == len(sample)]
-    matching = _matching(connection, cell, few)
-    if not matching:
-        if stated.kind is not None:
-            _refuse_cell(connection, name, cell, formats)
-        nearest_form = formats[fitting.index(max(fitting))]
-        note = _describe_truths(connection, name, cell) or _describe_misfits(connection, name, cell, nearest_form)
-        return ImportedColumn(name, CellFormat("text"), guessed=True, note=note)
+def _samples(
+    connection: duckdb.DuckDBPyConnection, names: Sequence[str], stated: Mapping[str, _Stated]
+) -> dict[str, list[str]]:
+    """Return some cells of each column: those of the first rows, or the first there are where those have none."""
+    if not names:
+        return {}
+    cells = {name: _cell(name, stated[name]) for name in names}
+    rows = connection.execute(f"SELECT {', '.join(cells.values())} FROM cells LIMIT {_SAMPLE}").fetchall()
+    samples: dict[str, list[str]] = {}
+    for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True):
+        samples[name] = [cell for cell in column if cell is not None]
+        if not samples[name] and len(rows) == _SAMPLE:
+            first = f"SELECT {cells[name]} FROM cells WHERE {cells[name]} IS NOT NULL LIMIT {_SAMPLE}"
+            samples[name] = [cell for (cell,) in connection.execute(first).fetchall()]
+    return samples
+
+
+def _matching(
+    connection: duckdb.DuckDBPyConnection,
+    formats: Mapping[str, Sequence[CellFormat]],
+    stated: Mapping[str, _Stated],
+) -> dict[str, list[CellFormat]]:
+    """Return, of each column, those of some formats that all of its cells have."""
+    tests = [(name, form) for name, forms in formats.items() for form in forms]
+    matching: dict[str, list[CellFormat]] = {name: [] for name in formats}
+    for start in range(0, len(tests), _TESTS):
+        some = tests[start : start + _TESTS]
+        items = ", ".join(f"bool_and({_fits(_cell(name, stated[name]), form)})" for name, form in some)
+        answers = connection.execute(f"SELECT {items} FROM cells").fetchone() or ()
+        for (name, form), fits in zip(some, answers, strict=True):
+            if fits:
+                matching[name].append(form)
+    return matching
+
+
+def _with_format(name: str, stated: _Stated, matching: Sequence[CellFormat]) -> ImportedColumn:
+    """Return a column with the first of the formats that it has; as text where another reads its cells as other values."""
     form = matching[0]
     states = stated.kind is not None or (form.kind in ("date", "moment") and form.date == stated.date)
     other = next((another for another in matching[1:] if conflicting(form, another)), None)
@@ -318,15 +357,6 @@ def _choose_format(connection: duckdb.DuckDBPyConnection, name: str, stated: _St
         )
     marked = form.decimal == stated.decimal and form.kind != "integer"
     return ImportedColumn(name, form, guessed=not (states or (marked and form.thousands in ("", stated.thousands))))
-
-
-def _matching(connection: duckdb.DuckDBPyConnection, cell: str, formats: Sequence[CellFormat]) -> list[CellFormat]:
-    """Return those of some formats that all cells of a column have."""
-    if not formats:
-        return []
-    tests = ", ".join(f"bool_and({_fits(cell, form)})" for form in formats)
-    answers = connection.execute(f"SELECT {tests} FROM cells").fetchone() or ()
-    return [form for form, fits in zip(formats, answers, strict=True) if fits]
 
 
 def _refuse_cell(connection: duckdb.DuckDBPyConnection, name: str, cell: str, formats: Sequence[CellFormat]) -> None:
@@ -345,14 +375,12 @@ def _refuse_cell(connection: duckdb.DuckDBPyConnection, name: str, cell: str, fo
     )
 
 
-def _describe_truths(connection: duckdb.DuckDBPyConnection, name: str, cell: str) -> str:
+def _describe_truths(connection: duckdb.DuckDBPyConnection, name: str, cell: str, sample: Sequence[str]) -> str:
     """Return what reads a column of two words as truths, where one of them means yes or no; else nothing."""
-    words = [
-        str(word)
-        for (word,) in connection.execute(
-            f"SELECT DISTINCT {cell} FROM cells WHERE {cell} IS NOT NULL LIMIT 3"
-        ).fetchall()
-    ]
+    if len(set(sample)) > 2 or not {word.lower() for word in sample} & (_YES | _NO):
+        return ""
+    different = f"SELECT DISTINCT {cell} FROM cells WHERE {cell} IS NOT NULL LIMIT 3"
+    words = [str(word) for (word,) in connection.execute(different).fetchall()]
     yes = [word for word in words if word.lower() in _YES]
     no = [word for word in words if word.lower() in _NO]
     if len(words) != 2 or not yes + no or len(yes) == 2 or len(no) == 2:
@@ -382,13 +410,13 @@ def _describe_misfits(connection: duckdb.DuckDBPyConnection, name: str, cell: st
         f"stays text: {fitting:,} of {filled:,} cells are {form.describe()}, {rest:,} {are} row {row} ({text[:40]!r})"
     )
     null = f"--null {json.dumps(f'{name}={text[:40]}', ensure_ascii=False)} if that means missing"
-    if rest == 1 and row == rows:
-        return f"{first}: --skip-last 1 if the last row is a total and no row of the table, {null}"
-    if rest <= _FEW_ROWS and row == 1:
-        return f"{first}: --header-rows {rest + 1} if it has names, --skip-first if the rows above are a title, {null}"
     other = _other_days(connection, cell, form)
     if other:
         return f"{first}: --date {json.dumps(f'{name}={form.date}|{other}', ensure_ascii=False)} reads either"
+    if rest == 1 and row == rows and any(sign.isalpha() for sign in text):
+        return f"{first}: --skip-last 1 if the last row is a total and no row of the table, {null}"
+    if rest <= _FEW_ROWS and row == 1:
+        return f"{first}: --header-rows {rest + 1} if it has names, --skip-first if the rows above are a title, {null}"
     # many different cells are no marks of missing ones
     if different > _FEW_MARKS:
         return f"{first}; {different:,} different ones, so they are no marks of what is missing: correct the file"
