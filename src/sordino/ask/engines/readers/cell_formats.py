@@ -25,8 +25,11 @@ def read_cell(form: CellFormat, cell: str) -> str:
         ways = (f"try_strptime({cell}, {quote_text(date)})" for date in form.date.split("|"))
         return f"CAST(coalesce({', '.join(ways)}) AS {form.stored})"
     # 12- and (12) are -12
-    signed = f"regexp_replace({cell}, '^[(](.*)[)]$|^(.*)-$', '-\\1\\2')"
-    plain = f"regexp_replace({signed}, {quote_text(f'{AFFIX}|%|{SPACES}')}, '', 'g')"
+    plain = (
+        f"CASE WHEN starts_with({cell}, '(') OR ends_with({cell}, '-') THEN '-' || trim({cell}, '()-') ELSE {cell} END"
+    )
+    if form.kind in ("percent", "amount") or form.thousands == " ":
+        plain = f"regexp_replace({plain}, {quote_text(f'{AFFIX}|%|{SPACES}')}, '', 'g')"
     if form.thousands and form.thousands != " ":
         plain = f"regexp_replace({plain}, {quote_text(THOUSANDS[form.thousands])}, '', 'g')"
     if form.decimal == ",":

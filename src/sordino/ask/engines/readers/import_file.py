@@ -281,13 +281,19 @@ def _choose_formats(
     samples = _samples(connection, tried, stated)
     formats = {name: list(_candidates(stated[name])) for name in tried}
     # a handful of cells rules out nearly every format, so that few are held against the whole column
-    fitting = {name: [sum(form.has(cell) for cell in samples[name]) for form in formats[name]] for name in tried}
     few = {
-        name: [form for form, count in zip(formats[name], fitting[name], strict=True) if count == len(samples[name])]
-        for name in tried
-        if samples[name]
+        name: [form for form in formats[name] if all(map(form.has, samples[name]))] for name in tried if samples[name]
     }
-    matching = _matching(connection, few, stated)
+    # most columns have the first format left, and then only those matter that would read the same cells as other values
+    first = {
+        name: [forms[0], *(other for other in forms[1:] if conflicting(forms[0], other))]
+        for name, forms in few.items()
+        if forms
+    }
+    matching: dict[str, list[CellFormat]] = {name: [] for name in few}
+    matching |= _matching(connection, first, stated)
+    rest = {name: few[name] for name in first if matching[name][:1] != few[name][:1]}
+    matching |= _matching(connection, rest, stated)
     columns = []
     for name in names:
         if name not in samples:
@@ -302,10 +308,10 @@ def _choose_formats(
             cell = _cell(name, stated[name])
             if stated[name].kind is not None:
                 _refuse_cell(connection, name, cell, formats[name])
-            most = max(fitting[name])
             note = _describe_truths(connection, name, cell, samples[name])
-            if not note and most * 2 > len(samples[name]):
-                note = _describe_misfits(connection, name, cell, formats[name][fitting[name].index(most)])
+            fitting = [sum(map(form.has, samples[name])) for form in formats[name]]
+            if not note and max(fitting) * 2 > len(samples[name]):
+                note = _describe_misfits(connection, name, cell, formats[name][fitting.index(max(fitting))])
             columns.append(ImportedColumn(name, CellFormat("text"), guessed=True, note=note))
     return columns
 
