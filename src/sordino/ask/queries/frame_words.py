@@ -166,8 +166,9 @@ class UnknownWord(AttributeError):
 
 
 def _columns(thing: object) -> tuple[str, ...]:
-    """Return the declared columns of a table; none of anything else."""
-    return tuple(getattr(thing, "columns", ())) if "columns" in dir(type(thing)) else ()
+    """Return the declared columns of a table; none of what is selected of it."""
+    columns = getattr(thing, "columns", None) if "columns" in dir(type(thing)) else None
+    return columns if isinstance(columns, tuple) else ()
 
 
 def unknown_word(thing: object, word: str, *, kind: str) -> AttributeError:

@@ -411,6 +411,7 @@ STOPS: list[tuple[str, bytes, str]] = [
         "other lines have letters that are: correct that row",
     ),
     ("Latin-1", b"a\nGyn\xe4k\n", "encoding='cp1252' reads the whole file"),
+    ("a cell of 20 MB", b"a,b\n1," + b"9" * 20_000_000 + b"\n2,3\n", "longer than 8 MB"),
 ]
 
 

@@ -233,6 +233,9 @@ def describe_failure(source: Path, refused: list[Any], encoding: str, error: str
         return f"{where} of {source} has {cells}, not {row.expected_columns}: {way}; nothing was written"
     if "utf-8" in error.lower() or "utf8" in error.lower():
         return describe_bad_byte(source, encoding)
+    if "straddling" in error:
+        most = _BLOCK // 2**20
+        return f"a row of {source} is longer than {most} MB: check {arg('quote=')}, one may not be closed; nothing was written"
     return f"{source} cannot be read as CSV ({error.splitlines()[0][:200]}); check {arg('quote=')}; nothing was written"
 
 
