@@ -468,6 +468,16 @@ def public(
     return PublicTable(source, key, columns, max_rows)
 
 
+def missing_source(path: str | Path, *, folder: bool = False) -> SourceError:
+    """Return the error of a source that is not there; of many CSV files it names what makes one of them."""
+    if split_ending(path)[0] in FORMATS["csv"].endings and any(sign in str(path) for sign in "*?["):
+        return SourceError(
+            f"source {str(path)!r} is a pattern of CSV files, and one source is one of them: sordino import '{path}' all.parquet "
+            "makes one table of all"
+        )
+    return SourceError(f"source {str(path)!r} is missing: there is no such {'folder' if folder else 'file'}")
+
+
 def split_ending(path: str | Path) -> tuple[str, str]:
     """Return the ending of a file's name without that of its compression, and the compression's name in Arrow and DuckDB.
 

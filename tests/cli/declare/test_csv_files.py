@@ -155,6 +155,22 @@ def test_a_recipe_is_declared_and_its_file_asked_as_it_is(run: Run) -> None:
     assert not any(counts["unreadable"] for counts in columns.values())
 
 
+def test_many_csv_files_name_what_makes_one_table_of_them(run: Run) -> None:
+    Path("many").mkdir()
+    for name in ("a", "b"):
+        Path(f"many/{name}.csv").write_text("age\n30\n")
+    Path("sordino.toml").write_text(PROJECT.format(source="many/*.csv", more=""))
+    done = run("check")
+    assert done.code == 2
+    assert "/many/*.csv' all.parquet makes one table" in done.out
+    for source in ("many", "many/"):
+        done = run("init", source, "--force")
+        assert done.code == 2
+        assert f"sordino import {source} all.parquet makes one table" in done.err
+    done = run("init", "many/*.csv", "--header", "--force")
+    assert "sordino import 'many/*.csv' all.parquet" in done.err
+
+
 def test_what_is_wrong_with_how_a_file_is_written_is_named_by_its_key(run: Run) -> None:
     Path("q.csv").write_text("age\n30\n")
     for more, key in (

@@ -48,7 +48,7 @@ from sordino.ask.engines.table_layout import PeopleTable, TableLayout, check_uni
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.neighbors import PrivacyUnit
-from sordino.core.source import Source, header_cells, open_binary
+from sordino.core.source import Source, header_cells, missing_source, open_binary
 
 if TYPE_CHECKING:
     import duckdb
@@ -559,9 +559,7 @@ class DuckDBEngine:
             if source.is_remote:
                 self._open_remote(connection, source)
             elif not _is_pattern(source) and not (os.path.isdir if source.is_folder else os.path.isfile)(place):
-                raise SourceError(
-                    f"source {source.path!r} is missing: there is no such {'folder' if source.is_folder else 'file'}"
-                )
+                raise missing_source(source.path, folder=source.is_folder)
             else:
                 check_folder(source)
             if source.is_folder:

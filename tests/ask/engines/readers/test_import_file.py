@@ -424,6 +424,14 @@ def test_what_stops_an_import_names_its_way_out(tmp_path: Path, content: bytes, 
     assert os.listdir(tmp_path) == ["a.csv"]
 
 
+def test_another_encoding_or_delimiter_than_the_file_shows_is_not_taken_in_silence(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "\ufeffa,b\n1,2\n")
+    with pytest.raises(DeclarationError, match="begins with the mark of UTF-8"):
+        run(source, encoding="latin-1")
+    _, record = run(source, delimiter=";")
+    assert record.notes[0] == "no ';' in the first line, so there is one column; ',' is there"
+
+
 def test_days_in_two_ways_are_read_and_repeated(tmp_path: Path) -> None:
     source = write(tmp_path / "a.csv", "d\n31.12.2024\n2024-01-02\n")
     table, record = run(source, date=("d=%d.%m.%Y|%Y-%m-%d",))

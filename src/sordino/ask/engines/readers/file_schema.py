@@ -29,6 +29,7 @@ from sordino.core.source import (
     ending_format,
     header_cells,
     header_line,
+    missing_source,
     name_columns,
     open_binary,
     source_from,
@@ -179,7 +180,7 @@ def _check_present(source: str) -> None:
         Source(source, "jsonl")
         open_binary(source).close()
     elif not Path(source).is_file():
-        raise SourceError(f"source {source!r} is missing: there is no such file")
+        raise missing_source(source)
 
 
 def _csv_schema(
@@ -274,6 +275,14 @@ def _folder_schema(source: str) -> FileSchema:
     """Return the columns of a folder of Parquet files: those of its first file, and the keys of sub-folders named key=value."""
     files = _find(f"{source.rstrip('/')}/", f"{glob.escape(source.rstrip('/'))}/**/*.parquet")
     if not files:
+        others = [
+            path for path in _files_in(source) if path.suffix.lower() in (*FORMATS["csv"].endings, ".xlsx", ".ods")
+        ]
+        if others:
+            raise SourceError(
+                f"the folder {source!r} holds no Parquet: sordino import {source} all.parquet makes one table of its CSV and "
+                f"Excel files"
+            )
         raise SourceError(f"source {source!r} is missing: there is no such folder with .parquet files in it")
     first = _parquet_schema(files[0])
     lacking = _columns_lacking(files[:_MOST_LOOKED_AT], source)
@@ -282,6 +291,10 @@ def _folder_schema(source: str) -> FileSchema:
     columns: Columns = [(name, kind) for name, kind in first.columns if name not in keys]
     remarks = (*first.remarks, *lacking)
     return FileSchema([*columns, *((key, "string") for key in keys)], remarks=remarks)
+
+
+def _files_in(folder: str) -> list[Path]:
+    return list(Path(folder).iterdir()) if Path(folder).is_dir() else []
 
 
 def _columns_lacking(files: Sequence[str], folder: str) -> list[str]:

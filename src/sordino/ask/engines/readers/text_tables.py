@@ -6,6 +6,7 @@ labels of a codebook, and what was done to its names. It is for the curator, who
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import datetime
@@ -291,9 +292,17 @@ def _open_lines(path: Path, layout: Layout) -> Any:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from None
 
 
+def _check_mark(path: Path, encoding: str) -> None:
+    """Raise DeclarationError where a file begins with the mark of UTF-8, and another encoding is stated."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        if file.read(3) == codecs.BOM_UTF8 and not encoding.startswith("utf-8"):
+            raise DeclarationError(f"{path} begins with the mark of UTF-8: leave out {arg('encoding=')}{encoding!r}")
+
+
 def _read_csv(path: Path, layout: Layout) -> TextTable:
     """Return the rows of a CSV file; a first line `sep=;`, as Excel writes it, states the delimiter."""
     header = _require_header(layout)
+    _check_mark(path, _encoding(layout))
     try:
         with _open_lines(path, layout) as file:
             first = file.readline()
@@ -324,6 +333,12 @@ def _read_csv(path: Path, layout: Layout) -> TextTable:
                 f"if there is one column"
             )
     names, notes = _header(rows, len(sample), layout)
+    if layout.delimiter is not None and len(sample) == 1:
+        notes += [
+            f"no {between!r} in the first line, so there is one column; {mark!r} is there"
+            for mark in ";\t|,"
+            if mark in first
+        ]
     check_quotes(path, quote)
     batches = read_csv_batches(path, names, dialect, skip_rows=skipped, header_rows=len(rows))
     return TextTable(names, _without_last(batches, layout.skip_last), notes=notes)
