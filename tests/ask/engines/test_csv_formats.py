@@ -224,8 +224,8 @@ def test_cells_that_are_not_written_so_are_missing_and_counted(tmp_path: Path) -
     path = tmp_path / "d.csv"
     path.write_text("a;b;d\n1.234,5;x;01.02.2024\n12.5;J;2024-02-01\n007;yes;31.02.2024\n? 1;N;1/2/2024\n-;;\n")
     domain = sd.Domain({"a": sd.Real(0, 9999), "b": sd.Boolean(), "d": sd.Date("2020-01-01", "2029-12-31")})
-    csv = Csv(header=True, **{"delimiter": ";", "null_values": ("-",), "decimal": ",", "thousands": "."},
-              date=("%d.%m.%Y",), true=("J",), false=("N",))  # fmt: skip
+    marks: dict[str, Any] = {"delimiter": ";", "null_values": ("-",), "decimal": ",", "thousands": "."}
+    csv = Csv(header=True, **marks, date=("%d.%m.%Y",), true=("J",), false=("N",))
     counts = check_against_data(path, domain=domain, csv=csv).columns
     assert [(counts[name].missing, counts[name].unreadable) for name in domain] == [(1, 2), (1, 1), (1, 2)]
 
@@ -272,6 +272,6 @@ def test_what_says_nothing_of_a_column_is_refused(tmp_path: Path) -> None:
         ({"c": {"type": "amount"}}, "no declared column"),
     ):
         with pytest.raises(DeclarationError, match=says):
-            check_against_data(tmp_path / "d.csv", domain=domain, csv=Csv(header=True, columns=columns))  # type: ignore[arg-type]
+            check_against_data(tmp_path / "d.csv", domain=domain, csv=Csv(header=True, columns=columns))
     with pytest.raises(DeclarationError, match="on this machine"):
         source_from("s3://lake/a.csv", csv=Csv(header=True, encoding="cp1252"))
