@@ -534,17 +534,18 @@ def header_names(path: str | Path, csv: Csv, *, at: str = "") -> tuple[str, ...]
     """
     if csv.names is not None:
         return csv.names
-    return name_columns(header_cells(path, csv, at=at))[0]
-
-
-def header_cells(path: str | Path, csv: Csv, *, at: str = "") -> list[list[str]]:
-    """Return the cells of a CSV file's header, a list for each of its lines; raises SourceError where it cannot be read."""
-    lines = _first_lines(path, csv.skip_first + csv.header_rows, encoding=csv.encoding, at=at)
-    rows = [csv.cells(line) for line in lines[csv.skip_first :]]
+    rows = header_cells(path, csv, at=at)
     if len(rows) < csv.header_rows or any(row is None for row in rows) or not any("".join(row or ()) for row in rows):
         rule = "its header line cannot be read"
         raise SourceError(f"source {str(path)!r}: {rule}; check csv.delimiter and csv.quote, or declare csv.names")
-    return [row if csv.quote else [name.strip('"') for name in row] for row in rows if row is not None]
+    return name_columns([row for row in rows if row is not None])[0]
+
+
+def header_cells(path: str | Path, csv: Csv, *, at: str = "") -> list[list[str] | None]:
+    """Return the cells of a CSV file's header, of each of its lines; None for one that breaks the rules of quoting."""
+    lines = _first_lines(path, csv.skip_first + csv.header_rows, encoding=csv.encoding, at=at)
+    rows = [csv.cells(line) for line in lines[csv.skip_first :]]
+    return [row if csv.quote or row is None else [name.strip('"') for name in row] for row in rows]
 
 
 def name_columns(rows: Sequence[Sequence[str]], width: int = 0) -> tuple[tuple[str, ...], list[str]]:

@@ -149,7 +149,7 @@ class DuckDBEngine:
         self._counted: set[str] = set()
         self._pins = PinnedFiles(self._directory)
         # The header of each CSV source that has one.
-        self._headers: dict[str, list[list[str]]] = {}
+        self._headers: dict[str, list[list[str] | None]] = {}
         # Sources on other machines.
         self._remote: RemoteSources | None = None
         # Whether this process is a fork of the one that opened it.

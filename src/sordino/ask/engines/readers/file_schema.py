@@ -29,6 +29,7 @@ from sordino.core.source import (
     ending_format,
     header_cells,
     header_line,
+    header_names,
     missing_source,
     name_columns,
     open_binary,
@@ -223,7 +224,9 @@ def _csv_schema(
     rules = Csv(True, None, between, quote=sign, skip_first=marked)
     remarks = [f'the header line of {path} is quoted, so quote = \'"\' is declared; --quote "" declares otherwise']
     remarks = remarks if sign and quote is None else []
-    names, notes = name_columns(header_cells(path, rules))
+    # this refuses a header that cannot be read
+    names = header_names(path, rules)
+    _, notes = name_columns([row for row in header_cells(path, rules) if row is not None])
     stated: Columns = [(name, None) for name in names]
     return FileSchema(stated, rules, remarks=(*remarks, *notes))
 
