@@ -103,6 +103,14 @@ class TableFace(ABC):
             'rows and columns are never released: ask for an aggregate, such as sd.mean("age"); in an expression write col("age")'
         )
 
+    def __len__(self) -> NoReturn:
+        """Refuse: how many rows there are is private."""
+        raise TypeError("the number of rows is private: write ask(table.count(), epsilon=...)")
+
+    def __bool__(self) -> bool:
+        """Return true: a table is never empty to those who may not count it."""
+        return True
+
     def head(self, rows: int = 5) -> NoReturn:
         """Refuse: rows are never released."""
         del rows
