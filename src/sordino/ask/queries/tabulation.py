@@ -23,11 +23,11 @@ from sordino.ask.queries.aggregates.distinct import Distinct
 from sordino.ask.queries.aggregates.sums import Count, Sum
 from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.build import AggregateExpr, Column, count, groupings
-from sordino.ask.queries.expressions.compile import bind_condition
+from sordino.ask.queries.expressions.compile import bind_condition, bind_number
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.missing import may_be_missing
-from sordino.ask.queries.expressions.nodes import Bin, Node, describe, plain
+from sordino.ask.queries.expressions.nodes import Bin, Name, Node, describe, plain
 from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.query import Aggregate, Vector
 from sordino.ask.queries.queryable import Scan
@@ -122,9 +122,18 @@ class Tabulation:
     ordered: tuple[str, ...] = ()
     levels: Levels | None = None
     invariants: tuple[Invariant, ...] = ()
+    # A column by whose value each row counts, and what is done to the released numbers for publication.
+    row_weights: str | None = None
+    suppress_below: Fraction | None = None
+    round_to: Fraction | None = None
 
     # The feature that plans the algorithm which answers such questions.
     algorithm: ClassVar[str] = "prepare_tabulation"
+
+    @property
+    def weighted_measures(self) -> tuple[Aggregate, ...]:
+        """The measures as they are computed: where rows have weights, counts are sums of them, and sums of products with them."""
+        return tuple(_weigh_rows(measure, self.row_weights) for measure in self.measures)
 
     def axes(self, table: Table) -> tuple[int, ...]:
         """Return the places of a table's columns among the keys, in ascending order."""
@@ -163,7 +172,10 @@ class Tabulation:
             least += f", areas nested as {' > '.join(self.levels.columns)}"
         public = [f"{name_table(i.columns) or 'in all'} (SHA-256 {i.digest[:16]}...)" for i in self.invariants]
         given = f"; with exact public counts by {join_words(public)}" if public else ""
-        return f"{what}, {'; '.join(shown)}{where}; {how}{least}{given}"
+        counted = "" if self.row_weights is None else f", each row counted by its {self.row_weights}"
+        published = "" if self.suppress_below is None else f", none of fewer than {format_number(self.suppress_below)}"
+        published += "" if self.round_to is None else f", rounded to multiples of {format_number(self.round_to)}"
+        return f"{what}{counted}, {'; '.join(shown)}{where}; {how}{least}{published}{given}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
@@ -186,6 +198,12 @@ class Tabulation:
             data["invariants"] = [[list(i.columns), i.measure, i.digest] for i in self.invariants]
         if self.errors:
             data["errors"] = [[list(e.table), e.measure, format_number(e.half_width)] for e in self.errors]
+        # Only where stated, so that earlier answers are found again.
+        if self.row_weights is not None:
+            data["row_weights"] = self.row_weights
+        for name, base in (("suppress_below", self.suppress_below), ("round_to", self.round_to)):
+            if base is not None:
+                data[name] = format_number(base)
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -201,6 +219,9 @@ def tabulate(
     ordered: Sequence[str] = (),
     levels: Mapping[str, Any] | None = None,
     invariants: Mapping[Any, Any] | None = None,
+    row_weights: str | None = None,
+    suppress_below: Number | None = None,
+    round_to: Number | None = None,
 ) -> Tabulation:
     """Ask for many tables at once: one plan, one charge, one answer in which the tables agree.
 
@@ -216,6 +237,10 @@ def tabulate(
     name each of them, and every area is the sum of the areas in it. `invariants` are exact counts that are public already, by
     columns: {("region",): table}, a table with these columns and one of the name of the count. They are never read from the
     data: tables agree with them, and no noise is spent on them.
+
+    Of surveys, `row_weights` names the column of sampling weights: each row counts by its own, clipped to the declared bounds.
+    Cells whose released count is below `suppress_below` are not shown, and what is shown is rounded to multiples of
+    `round_to`: both look at released numbers alone.
 
     Raises QuestionRefused for tables, measures or weights that make no sense; what the columns declare is checked by `plan`.
 
@@ -250,7 +275,12 @@ def tabulate(
     question = replace(
         question, errors=_read_errors(errors, question), invariants=_read_invariants(invariants, question)
     )
-    return check_tabulation(question)
+    survey: dict[str, Any] = {
+        "row_weights": row_weights,
+        "suppress_below": None if suppress_below is None else to_fraction(suppress_below, name="suppress_below"),
+        "round_to": None if round_to is None else to_fraction(round_to, name="round_to"),
+    }
+    return check_tabulation(replace(question, **survey))
 
 
 def _read_table(table: Any, named: dict[str, Grouping]) -> Table:
@@ -417,8 +447,10 @@ def _check_invariant(question: Tabulation, invariant: Invariant) -> None:
         raise QuestionRefused(
             f"the invariant by {named} is of {invariant.measure!r:.40}, which is no count of rows asked for"
         )
-    if question.finish == "raw" or question.levels is not None:
-        raise QuestionRefused('tables agree with invariants by least squares: without finish="raw" and levels=')
+    if question.finish == "raw" or question.levels is not None or question.row_weights is not None:
+        raise QuestionRefused(
+            'tables of counts of rows agree with invariants by least squares: without finish="raw", levels= and row_weights='
+        )
     if len(invariant.keys) != len(invariant.counts) or any(count < 0 for count in invariant.counts):
         raise QuestionRefused(f"the invariant by {named} has one count of at least 0 for each key")
 
@@ -468,6 +500,36 @@ def _place_table(table: Any, tables: Sequence[Table], argument: str) -> int:
         near = nearest(name_table(tuple(map(str, names))), [name_table(t) for t in tables])
         raise QuestionRefused(f"{argument} name a table {table!r:.60} that is not tabulated; {near}")
     return place
+
+
+def _weigh_rows(measure: Aggregate, weights: str | None) -> Aggregate:
+    """Return a measure in which each row counts by its weight; raises QuestionRefused where that has no meaning."""
+    if weights is None:
+        return measure
+    weight = col(weights)
+    if isinstance(measure, Count) and measure.of is None:
+        return Sum(weight.node, measure.alias)
+    if isinstance(measure, Sum):
+        return replace(measure, of=(Expr(measure.of) * weight).node)
+    raise QuestionRefused(
+        f"measure {measure.alias!r} is {measure.describe()}, in which rows have no weights: with row_weights, count rows or sum "
+        "numbers"
+    )
+
+
+def _check_survey(question: Tabulation) -> None:
+    """Raise QuestionRefused for weights of rows, a threshold or a base that make no sense."""
+    if question.row_weights is not None and not isinstance(question.row_weights, str):
+        raise QuestionRefused('row_weights is the name of a column, such as "weight"')
+    _ = question.weighted_measures
+    for name, base in (("suppress_below", question.suppress_below), ("round_to", question.round_to)):
+        if base is not None and base <= 0:
+            raise QuestionRefused(f"{name} must be above 0, not {format_number(base)}")
+    counts = any(isinstance(measure, Count) and measure.of is None for measure in question.measures)
+    if question.suppress_below is not None and not counts:
+        raise QuestionRefused(
+            "suppress_below looks at the released count of a cell: have sd.count() among the measures"
+        )
 
 
 def check_tabulation(question: Tabulation) -> Tabulation:
@@ -544,6 +606,7 @@ def check_tabulation(question: Tabulation) -> Tabulation:
             raise QuestionRefused(f"the error of {named} must be a half-width above 0 of a table and measure asked for")
     if len({(error.table, error.measure) for error in question.errors}) < len(question.errors):
         raise QuestionRefused("errors state each table and measure once")
+    _check_survey(question)
     return question
 
 
@@ -657,7 +720,9 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
             )
     condition = None if question.where is None else bind_condition(question.where, domain)
     vectors: list[Vector] = []
-    for measure in question.measures:
+    if question.row_weights is not None:
+        _require_weights(question.row_weights, domain)
+    for measure in question.weighted_measures:
         parts = measure.parts(domain)
         if len(parts) != 1 or parts[0].time is not None:
             raise QuestionRefused(
@@ -763,6 +828,21 @@ def _build_no_key(_: Primitives) -> exp.Expression:
     raise AssertionError("areas above the smallest are sums of these, and no column of the table")
 
 
+def _require_weights(name: str, domain: Domain) -> None:
+    """Raise QuestionRefused unless a column can weigh rows: a number with declared bounds of 0 or more."""
+    values = bind_number(Name(name), domain).values
+    if values.lower is None or values.upper is None:
+        raise QuestionRefused(
+            f"the weights of rows in {name!r} have no declared bounds, so one row could count without bound: declare its lower "
+            "and upper, to which weights are clipped"
+        )
+    if values.lower < 0:
+        raise QuestionRefused(
+            f"the weights of rows in {name!r} are declared from {format_number(values.lower)}: a row counts 0 times or more, so "
+            "declare lower=0 or above"
+        )
+
+
 def describe_left_out(question: Tabulation, domain: Domain) -> tuple[str, ...]:
     """Return which rows take no part in any table, in words: those in which a key is missing, as declared, or outside of bins."""
     notes: dict[str, None] = {}
@@ -775,6 +855,10 @@ def describe_left_out(question: Tabulation, domain: Domain) -> tuple[str, ...]:
             notes[f"rows whose {' or '.join(reasons.columns)} is missing are left out of every table"] = None
         if isinstance(key.of, Bin) and key.of.edges is not None:
             notes[f"rows whose {describe(key.of.of)} lies outside of the bins are left out of every table"] = None
+    if question.row_weights is not None:
+        values = bind_number(Name(question.row_weights), domain).values
+        bounds = f"[{format_number(Fraction(values.lower or 0))}, {format_number(Fraction(values.upper or 0))}]"
+        notes[f"each row counts by its {question.row_weights}, clipped to {bounds}; without one it counts 0"] = None
     return tuple(notes)
 
 

@@ -41,6 +41,9 @@ TABULATION_KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
         (dict,),
         'half-widths at 95% by table, such as {"region, sex": 50}, or {"region, sex": {"income": 5000}}',
     ),
+    "row_weights": ((str,), "the column of sampling weights"),
+    "suppress_below": ((int, float, str), "the least released count that is shown, such as 10"),
+    "round_to": ((int, float, str), "what released numbers are rounded to multiples of, such as 5"),
 }
 _LONGEST = 20_000
 _PLACE = re.compile(r"^line \d+, column \d+: ")
@@ -60,7 +63,7 @@ def read_tabulation(plain: Mapping[str, Any], *, beside: Path | None = None) -> 
         if name not in TABULATION_KEYS:
             raise DeclarationError(f"a tabulation has no such key; {nearest(name, TABULATION_KEYS)}", key=name)
         kinds, words = TABULATION_KEYS[name]
-        if not isinstance(value, kinds):
+        if not isinstance(value, kinds) or isinstance(value, bool):
             raise DeclarationError(f"must be {words}", key=name)
     if "tables" not in plain:
         raise DeclarationError('is missing; state the tables, such as [["region", "sex"], ["year"]]', key="tables")
@@ -90,6 +93,9 @@ def read_tabulation(plain: Mapping[str, Any], *, beside: Path | None = None) -> 
         levels=_read_levels(plain["levels"], beside) if "levels" in plain else None,
         objective=plain.get("objective", "sum"),
         errors=_by_table(plain["errors"], plain["tables"], "errors") if "errors" in plain else None,
+        row_weights=plain.get("row_weights"),
+        suppress_below=plain.get("suppress_below"),
+        round_to=plain.get("round_to"),
     )
 
 
