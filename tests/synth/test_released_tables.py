@@ -217,3 +217,38 @@ def test_what_goes_with_a_table_does_not_go_with_a_release() -> None:
         synth.fit(answer, columns=["income"])
     with pytest.raises(sd.errors.QuestionRefused, match="of a tabulation, and this release has none"):
         synth.fit(protect(rows(), DOMAIN).ask(sd.count(), epsilon=1))
+
+
+def test_ordered_columns_have_bounds_of_their_variance() -> None:
+    """Keys of an ordered column vary more or less, by their place: what is stated is no less than what is drawn."""
+    answer = release("0.5", tables=[["year", "region"], ["sex"]], ordered=["year"])
+    model = synth.fit(answer, rng=sd.Rng.seeded(1))
+    measure: Any = answer.outputs[0].estimate
+    drawn = measure.draw(2_000, ReplicateStream(b"a key").points)[:, :12].reshape(-1, 4, 3)
+    draws = np.random.default_rng(2)
+    for _ in range(20):
+        values = draws.normal(size=(4, 3)).round(1)
+        places = [model.columns.index(name) for name in ("year", "region")]
+        members = [np.arange(4), np.arange(3)]
+        known = model.parts.counts.estimate_agreeing(Question(places, members, values, None, 1))
+        assert known is not None
+        assert np.std((drawn * values).sum(axis=(1, 2))) <= 1.06 * float(known[1][0])
+
+
+def test_nested_areas_are_refused() -> None:
+    areas = {"columns": ["half", "region"], "areas": [("up", "north"), ("down", "south"), ("down", "east")]}
+    answer = release("1", tables=[["half", "sex"], ["region"]], levels=areas)
+    with pytest.raises(sd.errors.QuestionRefused, match="of nested areas"):
+        synth.fit(answer)
+
+
+def test_public_counts_have_no_noise_in_a_model() -> None:
+    regions = counted(rows(), ["region"])
+    public = [{"region": region, "count": count} for (region,), count in regions.items()]
+    model = synth.fit(release("0.5", invariants={"region": public}), rng=sd.Rng.seeded(1))
+    answer = model.answer(sd.sql("SELECT region, COUNT(*) AS n FROM data GROUP BY region"))
+    for row, ends in zip(answer.rows, answer.interval().to_pylist(), strict=True):
+        assert row["n"] == pytest.approx(regions[row["region"],], abs=0.01)
+        assert ends["n_upper"] - ends["n_lower"] < 3
+    drawn = counted(model.sample(rng=sd.Rng.seeded(2)), ["region"])
+    assert all(abs(drawn[region] - count) < 60 for region, count in regions.items())

@@ -38,6 +38,8 @@ Axes = tuple[int, ...]
 # Cells of all cliques, where no cap is stated.
 _CAP = 150_000
 _SWEEPS = 30
+# The least variance of a table: public counts that entered a tabulation have none.
+_LEAST = 1e-9
 # E|Z| of a standard normal.
 _MEAN = math.sqrt(2.0 / math.pi)
 
@@ -100,6 +102,12 @@ def _counts_of(release: Release) -> TableCells:
         )
     if counts[0].suppressed:
         raise QuestionRefused("cells of the released tables are not shown: tabulate without suppress_below")
+    strategy = counts[0].strategy
+    if strategy is not None and strategy.form == "levels":
+        raise QuestionRefused(
+            "the released tables are of nested areas, which no model is made of: tabulate without levels, or fit the table "
+            "itself, synth.fit(table, epsilon=...)"
+        )
     if not any(counts[0].tables):
         raise QuestionRefused("the release holds the total alone: a model needs a table by one column or more")
     return counts[0]
@@ -189,7 +197,7 @@ def _join(parts: Mapping[Axes, NoisyTable], table: Axes, sizes: Sequence[int]) -
             shape = [sizes[axis] if axis in axes else 1 for axis in table]
             cells = cells + parts[axes].cells.reshape(shape) * share
             variance += parts[axes].variance * share**2 * math.prod(1.0 - 1.0 / sizes[axis] for axis in axes)
-    return NoisyTable(cells, variance)
+    return NoisyTable(cells, max(variance, _LEAST))
 
 
 def _fit(
@@ -204,7 +212,7 @@ def _fit(
     sizes = [column.size for column in columns]
     single = [_join(parts, (c,), sizes) for c in range(len(columns))]
     one_way = estimate_one_way(columns, [one.cells for one in single], [one.variance for one in single])
-    one_way = replace(one_way, rows_deviation=math.sqrt(parts[()].variance))
+    one_way = replace(one_way, rows_deviation=math.sqrt(max(parts[()].variance, _LEAST)))
     compressed = one_way.compress([DomainCompression(np.arange(size), size) for size in sizes])
     several = {table: _join(parts, table, sizes) for table in tables if len(table) > 1}
     pairs = {

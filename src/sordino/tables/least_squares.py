@@ -17,7 +17,7 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.table_cells import TableCells
-from sordino.tables.range_basis import RangeBasis
+from sordino.tables.range_basis import RangeBasis, find_range_basis
 from sordino.tables.strategy import Axes, count_cells, subsets
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -243,7 +243,8 @@ def parts_of_cells(measure: TableCells, names: Sequence[str], sizes: Sequence[in
     """Return what the released tables of one measure say of every part that they determine, in units of the measure.
 
     `names` are the columns by their places among the axes, `sizes` their numbers of keys. Tables that were made whole are
-    taken as the linear estimates that they were made of; tables with noise of their own are combined by least squares.
+    taken as the linear estimates that they were made of; tables with noise of their own are combined by least squares. With
+    ordered axes the variances are bounds. Tables of nested areas have no such parts.
     """
     released = measure.linear or measure.cells
     tables: dict[Axes, Floats] = {}
@@ -264,11 +265,19 @@ def parts_of_cells(measure: TableCells, names: Sequence[str], sizes: Sequence[in
     noises = {
         axes: max(law.variance(), _LEAST) * square for axes, law in zip(strategy.measured, strategy.laws, strict=True)
     }
-    known = estimate_parts(sizes, blank, noises, form=strategy.form)
+    assert strategy.form != "levels"
+    bases = {axis: find_range_basis(sizes[axis]) for axis in strategy.ordered}
+    public = {axes: np.zeros([sizes[axis] for axis in axes]) for axes in strategy.known}
+    known = estimate_parts(sizes, blank, noises, form=strategy.form, known=public, ordered=bases)
+    # On an ordered axis sums of cells vary in many ways: by no more than this times those of plain axes.
+    widest = {
+        axis: float(np.linalg.eigvalsh(basis.covariance).max()) * basis.length_squared for axis, basis in bases.items()
+    }
     parts: dict[Axes, Part] = {}
     for axes, cells in tables.items():
         for part, values in split_table(axes, cells).items():
-            parts.setdefault(part, Part(values, known[part].variance))
+            variance = known[part].variance * math.prod(widest.get(axis, 1.0) for axis in part)
+            parts.setdefault(part, Part(values, variance))
     return parts
 
 
