@@ -17,7 +17,7 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.table_cells import TableCells
-from sordino.tables.range_basis import RangeBasis
+from sordino.tables.range_basis import RangeBasis, find_range_basis
 from sordino.tables.strategy import Axes, count_cells, subsets
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -264,11 +264,20 @@ def parts_of_cells(measure: TableCells, names: Sequence[str], sizes: Sequence[in
     noises = {
         axes: max(law.variance(), _LEAST) * square for axes, law in zip(strategy.measured, strategy.laws, strict=True)
     }
-    known = estimate_parts(sizes, blank, noises, form=strategy.form)
+    assert strategy.form != "levels"
+    bases = {axis: find_range_basis(sizes[axis]) for axis in strategy.ordered}
+    known = estimate_parts(sizes, blank, noises, form=strategy.form, ordered=bases)
+    public = {part for axes in strategy.known for part in subsets(axis for axis in axes if sizes[axis] > 1)}
     parts: dict[Axes, Part] = {}
     for axes, cells in tables.items():
         for part, values in split_table(axes, cells).items():
-            parts.setdefault(part, Part(values, known[part].variance))
+            variance = _LEAST if part in public else known[part].variance
+            for axis in part:
+                if axis in bases:
+                    # Cells of an ordered column differ: their mean variance stands for all of them.
+                    spread = float(np.trace(bases[axis].covariance)) * bases[axis].length_squared
+                    variance *= spread / (sizes[axis] - 1)
+            parts.setdefault(part, Part(values, variance))
     return parts
 
 
