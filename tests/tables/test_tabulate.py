@@ -751,6 +751,8 @@ def test_areas_are_recorded_and_read_again(tmp_path: Path) -> None:
     low, high = one.interval(0.95)
     assert low <= one.value <= high
     assert people.ask(question, rho="0.1", on="dummy").practice
+    with pytest.raises(sd.errors.QuestionRefused, match="nested areas, of which rows would be drawn"):
+        sd.synth.fit(answer)
     other = sd.tabulate(
         BY_AREA, levels={**AREAS, "areas": [(s, c, t) for s, c, t in TRACTS[:-1]] + [("S3", "C9", "T6")]}
     )
