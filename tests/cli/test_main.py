@@ -155,3 +155,9 @@ def test_values_are_rounded_to_two_figures_of_their_error_and_intervals_outward(
     ]
     whole = Noisy((1234,), Fraction(1), DiscreteLaplace(Fraction(2)))
     assert _format_estimate(whole, 0.95) == [("1,234", "1,228 - 1,240")]
+
+
+def test_an_option_of_another_command_names_that_command(run: Run) -> None:
+    done = run("ask", "SELECT COUNT(*) FROM people", "--error", "5")
+    assert done.code == 2
+    assert "`sordino plan` has it" in done.err

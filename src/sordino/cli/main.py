@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -255,7 +255,21 @@ def _end_misuse(error: Exception, message: str) -> int:
         return 2
     path = getattr(context, "command_path", "sordino")
     message = message.replace("Value error, ", "").rstrip(".")
+    owners = _find_owners(str(getattr(error, "option_name", "")), context)
+    if owners:
+        message += f"; {' and '.join(owners)} {'has' if len(owners) == 1 else 'have'} it"
     return _print_error(f"{message}; `{path} --help` shows how", 2)
+
+
+def _find_owners(option: str, context: Any) -> list[str]:
+    """Return the commands of sordino itself that have an option which another lacks, where they are one or two."""
+    commands = getattr(getattr(getattr(context, "parent", None), "command", None), "commands", {})
+    owners = [
+        f"`sordino {name}`"
+        for name, command in commands.items()
+        if option and any(option in getattr(parameter, "opts", ()) for parameter in command.params)
+    ]
+    return owners if len(owners) <= 2 else []
 
 
 def _end_unexpected(error: Exception) -> int:

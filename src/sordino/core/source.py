@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import functools
 import io
+import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
+from sordino.core.cell_formats import CellFormat, CsvCells
 from sordino.core.domain import Domain, Real
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.neighbors import Neighbors
@@ -26,6 +31,20 @@ _BLANKS = " \t\r\n"
 _TEXT = "\t\r\n\x01\x1c\x1d\x1e\x1f"
 # characters of a header line
 _LONGEST = 1_000_000
+# lines at the end of a CSV file that are none of the table
+_MOST_SKIPPED = 1000
+# bytes; a longer line is lost
+LONGEST_LINE = 2**24
+# encodings whose lines are told apart by bytes, as Python names them
+_BY_LINES = re.compile(
+    "utf-8(-sig)?|ascii|iso8859-[0-9]+|cp[0-9]{3,4}|koi8-[rtu]|mac-[a-z]+|tis-620|gbk|gb2312|gb18030|big5(hkscs)?|"
+    "shift_jis[a-z_0-9]*|euc_[a-z_0-9]+|johab"
+)
+# what a CSV file's declaration states in addition to its header, names, delimiter, quote and marks of missing cells
+_LATER: dict[str, Any] = {
+    **{"encoding": "utf-8", "header_rows": 1, "skip_first": 0, "skip_last": 0},
+    **{"decimal": "", "thousands": "", "date": (), "true": (), "false": ()},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +140,10 @@ class Csv:
     is missing. `quote` is '"' or "'" where cells may be quoted (RFC 4180, except line ends in cells: such files are
     imported to Parquet first); then a line that breaks the rules, or has another number of cells, is no row.
 
+    `encoding` is that of the file; `skip_first` and `skip_last` lines at its ends are none of the table, such as a title and
+    a total, and `header_rows` lines hold names. `decimal`, `thousands`, `date`, `true` and `false` say how cells are written
+    of all columns whose declared type they concern, and `columns` of one: `{"cost": {"type": "amount", "decimal": ","}}`.
+
     >>> Csv(header=True, quote='"').cells('1,"Doe, Jane"')
     ['1', 'Doe, Jane']
     """
@@ -130,6 +153,16 @@ class Csv:
     delimiter: str = ""
     null_values: tuple[str, ...] = ()
     quote: str = ""
+    encoding: str = "utf-8"
+    header_rows: int = 1
+    skip_first: int = 0
+    skip_last: int = 0
+    decimal: str = ""
+    thousands: str = ""
+    date: tuple[str, ...] = ()
+    true: tuple[str, ...] = ()
+    false: tuple[str, ...] = ()
+    columns: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not self.header and not self.names:
@@ -140,6 +173,62 @@ class Csv:
             raise DeclarationError("must be one character, not a quote or a line end", key="csv.delimiter")
         if self.quote not in ("", '"', "'"):
             raise DeclarationError("must be one of \" and ', or nothing where cells are unquoted", key="csv.quote")
+        object.__setattr__(self, "encoding", _line_encoding(self.encoding))
+        if self.header_rows < 1 or (self.header_rows > 1 and not self.header):
+            raise DeclarationError("must be 1 or more, where header is true", key="csv.header_rows")
+        if self.skip_first < 0:
+            raise DeclarationError("must be 0 or more lines", key="csv.skip_first")
+        if not 0 <= self.skip_last <= _MOST_SKIPPED:
+            raise DeclarationError(f"must be from 0 to {_MOST_SKIPPED} lines", key="csv.skip_last")
+        everywhere = _check_cells("csv", lambda: self.all_cells)
+        for name in ("date", "true", "false"):
+            object.__setattr__(self, name, getattr(everywhere, name))
+        columns = {name: _read_cells(name, stated) for name, stated in self.columns.items()}
+        object.__setattr__(self, "columns", columns)
+        for name, cells in columns.items():
+            # a mark of thousands may be the decimal mark of all columns
+            _check_cells(f"csv.columns.{name}", functools.partial(cells.over, everywhere))
+
+    @property
+    def all_cells(self) -> CsvCells:
+        """How cells are written of all columns, apart from `null_values`."""
+        return CsvCells(
+            decimal=self.decimal, thousands=self.thousands, date=self.date, true=self.true, false=self.false
+        )
+
+    def formats(self, declared: Mapping[str, object]) -> dict[str, tuple[CellFormat, ...]]:
+        """Return the formats of the declared columns that are written in others than everywhere.
+
+        Raises DeclarationError where a column of `columns` is not declared, or says what concerns another type.
+        """
+        for name, stated in self.columns.items():
+            if name not in declared:
+                raise DeclarationError(f"is no declared column; {nearest(name, declared)}", key=f"csv.columns.{name}")
+            try:
+                stated.check_column(declared[name])
+            except DeclarationError as error:
+                raise DeclarationError(error.rule, key=f"csv.columns.{name}.{error.key}") from None
+        everywhere = self.all_cells
+        formats = {
+            name: tuple(self.columns.get(name, CsvCells()).over(everywhere).formats(column))
+            for name, column in declared.items()
+        }
+        return {name: forms for name, forms in formats.items() if forms}
+
+    def missing_cells(self, name: str) -> list[str]:
+        """Return the texts that mean missing in a column, in order; empty ones always do."""
+        stated = self.columns.get(name, CsvCells()).null_values
+        return sorted({"", *(text.strip(_BLANKS) for text in (*self.null_values, *stated))})
+
+    @property
+    def lines_aside(self) -> int:
+        """How many lines of the file are none of the table."""
+        return self.skip_first + self.header_rows * self.header + self.skip_last
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the file is UTF-8 and holds nothing but a header line, if there is one, and the lines of the table."""
+        return (self.encoding, self.header_rows, self.skip_first, self.skip_last) == ("utf-8", 1, 0, 0)
 
     @property
     def between(self) -> str:
@@ -179,9 +268,15 @@ class Csv:
         """Return the declaration as plain, canonical data."""
         names = None if self.names is None else list(self.names)
         nulls = sorted(set(self.null_values))
-        # ledgers from before quotes were declared have no such key
-        quote = {"quote": self.quote} if self.quote else {}
-        return {"header": self.header, "names": names, "delimiter": self.between, "null_values": nulls, **quote}
+        # ledgers from before these were declared have no such keys
+        later: dict[str, Any] = {"quote": self.quote} if self.quote else {}
+        for name, plain in _LATER.items():
+            value = getattr(self, name)
+            if value != plain:
+                later[name] = list(value) if isinstance(value, tuple) else value
+        if self.columns:
+            later["columns"] = {name: cells.to_dict() for name, cells in sorted(self.columns.items())}
+        return {"header": self.header, "names": names, "delimiter": self.between, "null_values": nulls, **later}
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +357,10 @@ class Source:
         if not FORMATS[self.format].is_remote:
             raise DeclarationError(
                 f"{self.format} is read on this machine only: copy it here, or store the table as Parquet"
+            )
+        if self.csv is not None and not self.csv.is_plain:
+            raise DeclarationError(
+                "csv.encoding, header_rows, skip_first and skip_last are for files on this machine: copy it here, or import it"
             )
 
 
@@ -369,6 +468,16 @@ def public(
     return PublicTable(source, key, columns, max_rows)
 
 
+def missing_source(path: str | Path, *, folder: bool = False) -> SourceError:
+    """Return the error of a source that is not there; of many CSV files it names what makes one of them."""
+    if split_ending(path)[0] in FORMATS["csv"].endings and any(sign in str(path) for sign in "*?["):
+        return SourceError(
+            f"source {str(path)!r} is a pattern of CSV files, and one source is one of them: sordino import '{path}' all.parquet "
+            "makes one table of all"
+        )
+    return SourceError(f"source {str(path)!r} is missing: there is no such {'folder' if folder else 'file'}")
+
+
 def split_ending(path: str | Path) -> tuple[str, str]:
     """Return the ending of a file's name without that of its compression, and the compression's name in Arrow and DuckDB.
 
@@ -417,33 +526,138 @@ def source_from(path: str | Path, *, relation: str | None = None, csv: Csv | Non
 
 
 def header_names(path: str | Path, csv: Csv, *, at: str = "") -> tuple[str, ...]:
-    """Return the declared names of a CSV file's columns, or those of its header line where that is declared.
+    """Return the declared names of a CSV file's columns, or those of its header where that is declared.
 
-    `at` is the path of the open file, if it is open. Raises SourceError where the header line cannot be read or does not name
-    every column once. The message quotes nothing of the line, which is a row if `header` is wrong.
+    A cell without a name is `column_1`, by its place, and a repeated name `name_2`, as `sordino import` has it. `at` is the path
+    of the open file, if it is open. Raises SourceError where the header cannot be read. The message quotes nothing of it, since
+    it is a row if `header` is wrong.
     """
     if csv.names is not None:
         return csv.names
-    line = header_line(path, at=at)
-    names = csv.cells(line) or [""]
-    names = names if csv.quote else [name.strip('"') for name in names]
-    if not all(names) or len({name.lower() for name in names}) != len(names):
-        rule = "its header line does not name every column once"
+    rows = header_cells(path, csv, at=at)
+    if len(rows) < csv.header_rows or any(row is None for row in rows) or not any("".join(row or ()) for row in rows):
+        rule = "its header line cannot be read"
         raise SourceError(f"source {str(path)!r}: {rule}; check csv.delimiter and csv.quote, or declare csv.names")
-    return tuple(names)
+    return name_columns([row for row in rows if row is not None])[0]
 
 
-def header_line(path: str | Path, *, at: str = "") -> str:
-    """Return the first line of a CSV file, empty where there is none; raises SourceError where it is not text."""
+def header_cells(path: str | Path, csv: Csv, *, at: str = "") -> list[list[str] | None]:
+    """Return the cells of a CSV file's header, of each of its lines; None for one that breaks the rules of quoting."""
+    lines = _first_lines(path, csv.skip_first + csv.header_rows, encoding=csv.encoding, at=at)
+    rows = [csv.cells(line) for line in lines[csv.skip_first :]]
+    return [row if csv.quote or row is None else [name.strip('"') for name in row] for row in rows]
+
+
+def name_columns(rows: Sequence[Sequence[str]], width: int = 0) -> tuple[tuple[str, ...], list[str]]:
+    """Return the names in the rows of a header and, in words, what was done to them.
+
+    There are `width` columns, or as many as the widest row has. Of several rows an upper one reaches to its next name, as
+    merged cells do. A column without a name is called by its place, and a name that stands again has a number.
+
+    >>> name_columns([["", "a", "A"]])[0]
+    ('column_1', 'a', 'A_2')
+    >>> name_columns([["age", "", "job"], ["from", "to", ""]])[0]
+    ('age from', 'age to', 'job')
+    """
+    width = width or max((len(row) for row in rows), default=0)
+    levels = [[*(cell.strip() for cell in row), *[""] * (width - len(row))][:width] for row in rows]
+    for upper in levels[:-1]:
+        for place in range(1, width):
+            upper[place] = upper[place] or upper[place - 1]
+    names = [" ".join(dict.fromkeys(cell for cell in cells if cell)) for cells in zip(*levels, strict=True)]
+    notes: list[str] = []
+    taken: set[str] = set()
+    for place, name in enumerate(names, start=1):
+        new = name or f"column_{place}"
+        tries = 2
+        while new.lower() in taken:
+            new = f"{name or f'column_{place}'}_{tries}"
+            tries += 1
+        if not name:
+            notes.append(f"column {place} has no name in the header, so it is {new!r} here")
+        elif new != name:
+            notes.append(f"column {place} is named {name!r} as one before it is, so it is {new!r} here")
+        taken.add(new.lower())
+        names[place - 1] = new
+    return tuple(names), notes
+
+
+def header_line(path: str | Path, *, encoding: str = "utf-8", at: str = "") -> str:
+    """Return the first line of a file of lines, empty where there is none; raises SourceError where it is not text."""
+    return (_first_lines(path, 1, encoding=encoding, at=at) or [""])[0]
+
+
+def _first_lines(path: str | Path, count: int, *, encoding: str, at: str) -> list[str]:
+    """Return the first lines of a file, fewer where it has no more; raises SourceError where one is not text."""
+    lines: list[str] = []
     try:
-        with io.TextIOWrapper(open_unpacked(path, at=at), encoding="utf-8-sig", errors="replace") as file:
-            line = file.readline(_LONGEST)
+        with open_unpacked(path, at=at) as file:
+            lines = [
+                raw.decode(encoding, errors="replace")[:_LONGEST]
+                for raw in itertools.islice(read_raw_lines(file), count)
+            ]
     except (OSError, EOFError, ValueError):
         # the file cannot be read, or its compression is broken
-        line = ""
-    if any(c < " " and c not in _TEXT for c in line):
+        lines = []
+    if lines:
+        lines[0] = lines[0].removeprefix("\ufeff")
+    if any(c < " " and c not in _TEXT for line in lines for c in line):
         raise SourceError(f"source {str(path)!r}: its first line is not text; unpack the file, or convert it to UTF-8")
-    return line
+    return lines
+
+
+def read_raw_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of an open file with their ends, any of \\n, \\r and \\r\\n; one that is too long in parts."""
+    rest = b""
+    while chunk := file.read(2**20):
+        lines = (rest + chunk).splitlines(keepends=True)
+        # the last may go on, and the end of one may be divided
+        rest = lines.pop()
+        yield from lines
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
+
+
+def _check_cells(at: str, cells: Callable[[], CsvCells]) -> CsvCells:
+    try:
+        return cells()
+    except DeclarationError as error:
+        raise DeclarationError(error.rule, key=f"{at}.{error.key}") from None
+
+
+def _read_cells(name: str, stated: CsvCells | Mapping[str, Any]) -> CsvCells:
+    if isinstance(stated, CsvCells):
+        return stated
+    keys = [each.name for each in fields(CsvCells)]
+    unknown = next((key for key in stated if key not in keys), None)
+    if unknown is not None:
+        raise DeclarationError(f"is no key of its cells; {nearest(unknown, keys)}", key=f"csv.columns.{name}.{unknown}")
+    return _check_cells(f"csv.columns.{name}", lambda: CsvCells(**stated))
+
+
+def _line_encoding(name: str) -> str:
+    """Return an encoding as Python names it; raises DeclarationError unless it writes each line by itself, and ASCII as such.
+
+    In those that are read, a line end is one byte that is part of no other character, so that no line can become two.
+    """
+    ascii_bytes = bytes(range(128))
+    codec = ""
+    by_lines = False
+    with contextlib.suppress(LookupError, UnicodeError, TypeError, ValueError):
+        codec = codecs.lookup(name).name
+        by_lines = bool(_BY_LINES.fullmatch(codec)) and ascii_bytes.decode(codec) == ascii_bytes.decode("ascii")
+    if not codec:
+        raise DeclarationError(f"{name!r} is not known; try utf-8, latin-1 or cp1252", key="csv.encoding")
+    if not by_lines:
+        raise DeclarationError(
+            f"{name!r} does not keep ASCII and lines apart byte by byte: sordino import reads such a file",
+            key="csv.encoding",
+        )
+    # UTF-8 with a mark of byte order is read as UTF-8
+    return "utf-8" if codec == "utf-8-sig" else codec
 
 
 def open_unpacked(path: str | Path, *, at: str = "") -> IO[bytes]:

@@ -149,8 +149,8 @@ def _fit(
     calibrate(field, factors, sizes, sweeps=sweeps)
     potentials.update({f.columns: f.theta for f in factors})
     scale = rows / max(float(field.tables[0].sum()), 1e-9)
-    for table in (*field.tables, *field.separators):
-        table *= scale
+    for values in (*field.tables, *field.separators):
+        values *= scale
     return field, readings
 
 

@@ -46,6 +46,7 @@ t.group_by("job").size() | t.group_by("job").mean("age") | t.group_by("job").sum
 t.agg({"age": "mean"}) | sd.avg("age") | sd.Session | sd.Context | sd.laplace | sd.read_csv("x.csv") | sd.from_pandas
 sd.Laplace | sd.stddev("age") | sd.nunique("age") | sd.Table | sd.Dataset | sd.Budget | sd.privacy_loss | r["n"] | g.df | g.head()
 g.shape | g.loc[0] | g.iloc[0] | g.sort("count") | r.result | r.data | r.epsilon | g.groupby("job") | float(g) | round(two) | r.ci
+len(t) | t.query_builder | t.epsilon | t.privacy_accountant | t.count().xyz | t.group_by("job").xyz
 """
 
 
@@ -55,6 +56,12 @@ def test_what_does_not_exist_names_what_does(names: dict[str, Any], typed: str) 
         eval(typed, names)
     words = str(caught.value)
     assert any(way in words for way in ("did you mean", "write", "use", "take")), words
+
+
+def test_a_column_is_no_attribute_and_its_name_says_what_to_write(names: dict[str, Any]) -> None:
+    with pytest.raises(AttributeError, match=r'write agg\(sd.mean\("age"\)\), or col\("age"\)'):
+        eval("t.age", names)
+    assert bool(names["t"])
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ from sordino.errors import DeclarationError
         (lambda: PrivacyUnit("user", max_rows=0), "max_rows"),
         (lambda: PrivacyUnit("user", max_rows=2, max_groups=0), "max_groups"),
         (lambda: Csv(header=True, delimiter="::"), "csv.delimiter"),
+        (lambda: Csv(header=True, encoding="utf-16"), "csv.encoding"),
+        (lambda: Csv(header=True, columns={"a": {"thousands": ";"}}), "csv.columns.a.thousands"),
         (lambda: PureDP(-1), "epsilon"),
     ],
 )  # fmt: skip

@@ -89,6 +89,104 @@ age = {{type = "integer", lower = 0, upper = 125}}
 """
 
 
+def test_header_cells_without_a_name_of_their_own_get_one(run: Run) -> None:
+    """As pandas writes an index: the names are those that an import gives, and a question reads them."""
+    Path("i.csv").write_text(",age,age\n0,30,1\n1,40,2\n")
+    done = run("init", "i.csv", "--header")
+    assert "column 1 has no name in the header, so it is 'column_1' here" in done.err
+    assert "'age_2'" in done.err
+    Path("sordino.toml").write_text(PROJECT.format(source="i.csv", more="").replace("age =", "age_2 ="))
+    assert run("check").code == 0
+    done = run("check", "--against-data", "--format", "json")
+    assert json.loads(done.out)["against_data"]["people"]["columns"]["age_2"]["missing"] == 0
+
+
+def test_the_line_in_which_excel_reads_the_delimiter_is_no_header(run: Run) -> None:
+    Path("s.csv").write_text("sep=;\nid;age\n1;30\n")
+    assert run("init", "s.csv", "--header").code == 0
+    assert (declare()["skip_first"], declare()["delimiter"]) == (1, ";")
+
+
+def test_a_recipe_is_declared_and_its_file_asked_as_it_is(run: Run) -> None:
+    lines = [
+        "Bericht;;;;",
+        "Alter;Kosten;Tag;Privat;Wort",
+        "30;1.234,50 €;31.12.2024;J;a",
+        "-9;2,00 €;01.02.2024;N;b",
+        "Summe;;;;",
+    ]
+    Path("de.csv").write_bytes("\r\n".join(lines).encode("cp1252"))
+    options = ("--header", "--delimiter", ";", "--encoding", "cp1252", "--skip-first", "1", "--skip-last", "1")
+    assert (
+        run("import", "de.csv", "de.parquet", *options, "--null", "Alter=-9", "--true", "J", "--false", "N").code == 0
+    )
+    assert run("init", "de.import.toml").code == 0
+    document = tomllib.loads(Path("sordino.toml").read_text())
+    (table,) = document["tables"].values()
+    assert table["source"] == "de.csv"
+    assert table["csv"] == {
+        "header": True, "delimiter": ";", "quote": '"', "null_values": [], "encoding": "cp1252", "skip_first": 1,
+        "skip_last": 1, "columns": {
+            "Kosten": {"type": "amount", "decimal": ",", "thousands": "."}, "Alter": {"null_values": ["-9"]},
+            "Tag": {"date": "%d.%m.%Y"}, "Privat": {"true": "J", "false": "N"},
+        },
+    }  # fmt: skip
+    blanks = {
+        "epsilon": "100",
+        "neighbors": '"add_remove"',
+        "privacy_unit": '"row"',
+        "resolution": "0.01",
+        "values": '["a", "b"]',
+    }
+    text = Path("sordino.toml").read_text()
+    for key, value in blanks.items():
+        text = text.replace(f'{key} = "FILL IN"', f"{key} = {value}").replace(
+            f'{key} = ["FILL IN"]', f"{key} = {value}"
+        )
+    text = text.replace(
+        '"date", lower = "FILL IN", upper = "FILL IN"', '"date", lower = 2020-01-01, upper = 2029-12-31'
+    )
+    Path("sordino.toml").write_text(text.replace('lower = "FILL IN", upper = "FILL IN"', "lower = 0, upper = 5000"))
+    assert run("check").code == 0
+    columns = json.loads(run("check", "--against-data", "--format", "json").out)["against_data"]["de"]["columns"]
+    assert {name: counts["missing"] for name, counts in columns.items()} == {
+        "Alter": 1, "Kosten": 0, "Tag": 0, "Privat": 0, "Wort": 0,
+    }  # fmt: skip
+    assert not any(counts["unreadable"] for counts in columns.values())
+
+
+def test_many_csv_files_name_what_makes_one_table_of_them(run: Run) -> None:
+    Path("many").mkdir()
+    for name in ("a", "b"):
+        Path(f"many/{name}.csv").write_text("age\n30\n")
+    Path("sordino.toml").write_text(PROJECT.format(source="many/*.csv", more=""))
+    done = run("check")
+    assert done.code == 2
+    assert "/many/*.csv' all.parquet makes one table" in done.out
+    for source in ("many", "many/"):
+        done = run("init", source, "--force")
+        assert done.code == 2
+        assert f"sordino import {source} all.parquet makes one table" in done.err
+    done = run("init", "many/*.csv", "--header", "--force")
+    assert "sordino import 'many/*.csv' all.parquet" in done.err
+
+
+def test_what_is_wrong_with_how_a_file_is_written_is_named_by_its_key(run: Run) -> None:
+    Path("q.csv").write_text("age\n30\n")
+    for more, key in (
+        ('encoding = "utf-16"', "csv.encoding"),
+        ('decimal = ";"', "csv.decimal"),
+        ("skip_last = -1", "csv.skip_last"),
+        ('columns = {age = {date = "%d.%m.%Y"}}', "csv.columns.age.date"),
+        ('columns = {agee = {decimal = ","}}', "csv.columns.agee"),
+        ('columns = {age = {typ = "amount"}}', "csv.columns.age.typ"),
+    ):
+        Path("sordino.toml").write_text(PROJECT.format(source="q.csv", more=more))
+        done = run("check")
+        assert done.code == 2, more
+        assert f": tables.people.{key}: " in done.out, (more, done.out)
+
+
 def test_check_finds_quotes_that_are_not_declared(run: Run) -> None:
     Path("q.csv").write_text('"name","age"\n"Doe, Jane",30\n')
     Path("sordino.toml").write_text(PROJECT.format(source="q.csv", more=""))

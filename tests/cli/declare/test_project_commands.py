@@ -97,7 +97,9 @@ def test_init_from_duckdb(run: Run) -> None:
         (("bad.parquet",), "cannot be opened"),
         (("bad.duckdb",), "cannot be opened"),
         (("bad.parquet", "--header"), "for CSV files"),
-        (("twice.csv", "--header"), "name every column once"),
+        (("latin.csv", "--header"), "--encoding cp1252 latin.csv latin.parquet"),
+        (("recipe.toml",), "imports no CSV file"),
+        (("recipe.toml", "--header"), "leave out"),
         (("twice.csv", "--no-header", "--columns", "0"), "from 1 to"),
         (("twice.csv", "--no-header", "--columns", "2", "--delimiter", "ab"), "one character"),
     ],
@@ -106,6 +108,8 @@ def test_init_refuses(run: Run, arguments: Any, says: str) -> None:
     Path("bad.parquet").write_bytes(b"no")
     Path("bad.duckdb").write_bytes(b"no")
     Path("twice.csv").write_text("a,a\n")
+    Path("latin.csv").write_bytes(b"Stra\xdfe,a\n")
+    Path("recipe.toml").write_text('source = "a.xlsx"\ntarget = "a.parquet"\n[columns]\na = {type = "real"}\n')
     done = run("init", *arguments)
     assert done.code == 2
     assert says in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """What does not fit a declaration, in exact counts: NOT PRIVATE."""
+    """Counts of the data that does not fit a declaration, exact: NOT PRIVATE."""
 
     rows: int
     columns: Mapping[str, CellCounts]
@@ -73,17 +74,18 @@ def check_against_data(
     >>> [(m.count, m.what) for m in found.misfits]
     [(1, 'cells that cannot be read as integer, so they are missing'), (1, 'cells above upper, which count as it')]
     """
-    held = hold_source(source, domain, csv=csv, relation=relation)
-    found = None
-    try:
-        found = count_misfits(held, domain=domain)
-    except EngineFailed:
-        found = None
-    if found is None:
+    rows_source = hold_source(source, domain, csv=csv, relation=relation)
+    counts = None
+    with contextlib.suppress(EngineFailed):
+        counts = count_misfits(rows_source, domain=domain)
+    if counts is None:
         raise SourceError("the source cannot be compared with its declaration: check that it is whole")
-    rows, cells, lines = found
-    rules = held.csv if isinstance(held, Source) else None
-    misfits = [*_of_lines(lines, rules), *(m for name in domain for m in _of_cells(name, domain[name], cells[name]))]
+    rows, cells, lines = counts
+    rules = rows_source.csv if isinstance(rows_source, Source) else None
+    misfits = [
+        *_of_lines(lines, rules),
+        *(m for name in domain for m in _of_cells(name, domain[name], cells[name], rules)),
+    ]
     return DataCheck(rows, cells, lines, tuple(m for m in misfits if m.count))
 
 
@@ -101,27 +103,26 @@ def compare_project(project: Project) -> dict[str, DataCheck]:
 def _of_lines(lines: LineCounts | None, csv: Csv | None) -> Iterator[Misfit]:
     if lines is None or csv is None:
         return
-    again = "`sordino import` reads line breaks in cells and other encodings, and names a row that it cannot read"
+    again = "`sordino import` reads line breaks in cells, and names a row that it cannot read"
     lost = "so they are lost"
     yield Misfit("csv.quote", lines.quoted, "lines with a cell that starts with a quote", "add quote = '\"'")
     short = lost if csv.quote else "so their last columns are missing"
     yield Misfit("csv", lines.too_short, f"lines with too few cells, {short}", f"check delimiter and quote; {again}")
     yield Misfit("csv", lines.too_long, f"lines with too many cells, {lost}", f"check delimiter and quote; {again}")
     yield Misfit("csv", lines.broken, f"lines that cannot be parsed (quotes or length), {lost}", again)
-    encoding = "lines with bytes that are not UTF-8, so the cells that hold them are missing"
-    yield Misfit(
-        "csv", lines.undecoded, encoding, "import the file: sordino import --encoding cp1252, or what it is in"
-    )
+    undecoded = f"lines with bytes that are not {csv.encoding.upper()}, so the cells that hold them are missing"
+    change = 'state the encoding of the file, such as encoding = "cp1252"'
+    yield Misfit("csv.encoding", lines.undecoded, undecoded, change)
 
 
-def _of_cells(name: str, column: Any, counts: CellCounts) -> Iterator[Misfit]:
+def _of_cells(name: str, column: Any, counts: CellCounts, csv: Csv | None) -> Iterator[Misfit]:
     key = f"columns.{name}"
     kind = type(column).__name__.lower()
     yield Misfit(
         key,
         counts.unreadable,
         f"cells that cannot be read as {kind}, so they are missing",
-        _READ.get(type(column), _NUMBER),
+        _way_to_read(type(column), csv),
     )
     yield Misfit(
         key, counts.below, "cells below lower, which count as it", "change lower, where public knowledge allows less"
@@ -136,17 +137,23 @@ def _of_cells(name: str, column: Any, counts: CellCounts) -> Iterator[Misfit]:
         yield Misfit(key, counts.undeclared, f"cells that are no declared value{case}, {become}", change)
 
 
-_NUMBER = (
-    "change type, or import the file: `sordino import` reads decimal commas, thousands, amounts and percent, which a "
-    "declaration does not"
-)
 _READ: dict[type, str] = {
-    Integer: f'{_NUMBER}; type = "real" where there are fractions',
-    Date: "change type, or import the file with --date %d.%m.%Y or as days are written: here one is 2000-01-31",
-    DateTime: "change type, or import the file with --date: a moment is written 2000-01-31 10:30:00 here, or with an offset",
-    Boolean: "change type, or import the file with --true J --false N: here a boolean is true, yes, on, 1 or their opposites",
-    Identifier: "change the file: text must be UTF-8",
+    Boolean: 'state csv.true = "J" and csv.false = "N", as the cells write them: else true, yes, on, 1 or their opposites',
+    Date: 'state csv.date = "%d.%m.%Y", as days are written: else one is 2000-01-31',
+    DateTime: 'state csv.date = "%d.%m.%Y %H:%M", as moments are written: else one is 2000-01-31 10:30:00, or has an offset',
 }
+_NUMBER = (
+    'state csv.decimal = "," and csv.thousands = ".", as numbers are written, or for one column its type: csv.columns.NAME = '
+    '{type = "amount"} (or "percent")'
+)
+
+
+def _way_to_read(kind: type, csv: Csv | None) -> str:
+    """Return what to change where cells of a declared type cannot be read: how a CSV file writes them, or the type."""
+    if kind is Identifier:
+        return "change the file: text must be UTF-8"
+    way = _READ.get(kind, _NUMBER) if csv is not None else "import the file, which reads other marks, words and days"
+    return f"change type, or {way}" + ('; type = "real" where there are fractions' if kind is Integer else "")
 
 
 # ---- Whether a project can be asked: its file, its sources, its ledgers, its rules. Nothing is written, asked or recorded
@@ -164,8 +171,9 @@ def check_project(path: str | Path | None = None) -> list[Diagnostic]:
     if problems:
         return problems
     project = load_project(place)
-    found = [*_check_sources(project), *_check_ledgers(project)]
-    return [*(Diagnostic(place, None, None, key, message) for key, message in found), *_check_rules(project, place)]
+    problems_of_data = [*_check_sources(project), *_check_ledgers(project)]
+    placed = [Diagnostic(place, None, None, key, message) for key, message in problems_of_data]
+    return [*placed, *_check_rules(project, place)]
 
 
 def describe_steps(project: Project) -> Iterator[str]:

@@ -46,7 +46,7 @@ class LineCounts:
     """Exact counts of a CSV file's lines, its header left out: NOT PRIVATE.
 
     `broken` lines cannot be parsed, for their quoting, text or length; `quoted` ones have a cell that starts with a quote where
-    no `quote` is declared; `undecoded` ones hold bytes that are not UTF-8, and a cell with such a byte is missing.
+    no `quote` is declared; `undecoded` ones hold bytes that are not of its encoding, and a cell with such a byte is missing.
     """
 
     lines: int
@@ -157,7 +157,7 @@ def _lines(engine: Engine, path: str, csv: Csv) -> LineCounts:
     sums = ", ".join(f"SUM(CASE WHEN {condition} THEN 1 ELSE 0 END)" for condition in conditions)
     counts = engine.run(_select(f"SELECT COUNT(*), {sums} FROM {LINES}"))
     read, short, long, broken, quoted, undecoded = (int(column[0].as_py() or 0) for column in counts.columns)
-    lines = max(read, _physical(path) - csv.header)
+    lines = max(read, _physical(path) - csv.lines_aside)
     return LineCounts(lines, short, long, broken + lines - read, 0 if csv.quote else quoted, undecoded)
 
 

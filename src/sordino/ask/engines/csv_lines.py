@@ -4,22 +4,28 @@ DuckDB reads lines without quotes itself. Where quotes are declared it reads who
 SQL, since its own reader lets a quote that is never closed swallow the lines after it.
 
 Its reader loses every line with a byte that is not UTF-8, without a word. So a file that holds one is read from a copy, in
-which such bytes are marked (`copy_marked`): the cell that they lie in is missing, and the line keeps its other cells.
+which such bytes are marked (`copy_marked`): the cell that they lie in is missing, and the line keeps its other cells. So is
+a file in another encoding, or one with a title or a total (`Csv.is_plain`): its copy has the lines of the table alone.
 """
 
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import IO
 
+from sordino.ask.engines.readers.cell_formats import matches, read_cell
 from sordino.ask.engines.sql_text import quote_name, quote_text
-from sordino.core.source import Csv, header_names, open_unpacked, split_ending
+from sordino.core.cell_formats import NUMBERS, CellFormat
+from sordino.core.cell_grammar import BLANKS
+from sordino.core.source import LONGEST_LINE, Csv, header_names, open_unpacked, read_raw_lines, split_ending
 
 WILD = "*?["
 
-# bytes; a longer line is lost
-_LONGEST_LINE = 2**24
 # code points that are no characters: the first, unless it is the delimiter
 _MARKS = "\U0010ffff\U0010fffe"
 # Python's surrogates for bytes that are not UTF-8
@@ -52,12 +58,33 @@ def copy_marked(path: str, copy: str, rules: Csv | None, *, at: str = "") -> Non
         f"\\\\u{unit:04x}" for unit in (0xD800 + (ord(mark) - 0x10000 >> 10), 0xDC00 + (ord(mark) & 0x3FF))
     )
     escaped = re.compile(rf"(?<!\\)((?:\\\\)*){escape}", re.IGNORECASE)
+    encoding = "utf-8" if rules is None else rules.encoding
     with open_unpacked(path, at=at) as file, open(copy, "wb") as marked:
-        while line := file.readline(_LONGEST_LINE):
-            text = line.decode("utf-8", "surrogateescape").replace(mark, f"{mark}0")
+        for line in _table_lines(file, rules):
+            text = line.decode(encoding, "surrogateescape").replace(mark, f"{mark}0")
             if rules is None:
                 text = escaped.sub(rf"\g<1>{mark}0", text)
             marked.write(_UNDECODED.sub(f"{mark}1", text).encode())
+
+
+def _table_lines(file: IO[bytes], rules: Csv | None) -> Iterator[bytes]:
+    """Yield the lines of a file; where it is not plain those of the table alone, without title, header and total.
+
+    Theorem. If the first and last lines that are declared to be none of the table are none, what is read is the table, and so
+    a row less takes that row alone. Proof: lines are counted and none is looked at, so what rows hold decides nothing. Should a
+    last line be a row after all, a row less still takes one row alone, but not always its own; of a person with several rows
+    it may be rows of others. So `skip_last` is for lines that are always there, such as a total.
+    """
+    lines = read_raw_lines(file)
+    if rules is None or rules.is_plain:
+        yield from lines
+        return
+    top = rules.skip_first + rules.header_rows * rules.header
+    waiting: deque[bytes] = deque()
+    for line in itertools.islice(lines, top, None):
+        waiting.append(line)
+        if len(waiting) > rules.skip_last:
+            yield waiting.popleft()
 
 
 def _mark(rules: Csv | None) -> str:
@@ -69,8 +96,15 @@ def _unmarked(cell: str, mark: str) -> str:
     return f"CASE WHEN NOT contains({cell}, '{mark}1') THEN replace({cell}, '{mark}0', '{mark}') END"
 
 
-def read_csv(path: str, rules: Csv, *, at: str = "", marked: bool = False) -> str:
-    """Return the relation of a CSV file, every cell as text.
+def read_csv(
+    path: str,
+    rules: Csv,
+    *,
+    formats: Mapping[str, Sequence[CellFormat]] = MappingProxyType({}),
+    at: str = "",
+    marked: bool = False,
+) -> str:
+    """Return the relation of a CSV file, every cell as text, those of columns with `formats` as they are written everywhere.
 
     Theorem. Lines are read apart: a line is at most one row, and which one depends on that line alone. Unquoted, a line
     with too few cells lacks the last ones and one with too many is lost; quoted, a line that breaks the grammar or has
@@ -79,15 +113,38 @@ def read_csv(path: str, rules: Csv, *, at: str = "", marked: bool = False) -> st
     """
     names = header_names(path, rules, at="" if marked else at)
     mark = _mark(rules)
-    if not rules.quote:
+    if rules.quote:
+        texts = [_cell(f"cells[{i}]", rules) for i in range(1, len(names) + 1)]
+        relation = f"{read_lines(path, rules, at=at, marked=marked)} WHERE length(cells) = {len(names)}"
+    else:
+        texts = [quote_name(name) for name in names]
         relation = _read(path, rules, names, rules.between, at, marked=marked)
-        unmarked = ", ".join(f"{_unmarked(quote_name(name), mark)} AS {quote_name(name)}" for name in names)
-        return f"(SELECT {unmarked} FROM {relation})" if marked else relation
-    cells = [_cell(f"cells[{i}]", rules) for i in range(1, len(names) + 1)]
+        if not marked and not formats:
+            return relation
     if marked:
-        cells = [_unmarked(f"({cell})", mark) for cell in cells]
+        texts = [_unmarked(f"({text})" if rules.quote else text, mark) for text in texts]
+    cells = [
+        _plain_cell(text, formats[name], rules.missing_cells(name)) if name in formats else text
+        for name, text in zip(names, texts, strict=True)
+    ]
     items = ", ".join(f"{cell} AS {quote_name(name)}" for cell, name in zip(cells, names, strict=True))
-    return f"(SELECT {items} FROM {read_lines(path, rules, at=at, marked=marked)} WHERE length(cells) = {len(names)})"
+    return f"(SELECT {items} FROM {relation})"
+
+
+def _plain_cell(text: str, formats: Sequence[CellFormat], missing: Sequence[str]) -> str:
+    """Return a cell as it is written everywhere, by the first of some formats that it has; NULL where it means missing.
+
+    A number that has none of them is none, and keeps its text behind a sign that no reading takes; a day or a truth may still
+    be written as it is everywhere.
+    """
+    cell = f"trim({text}, {quote_text(BLANKS)})"
+    unread = f"'? ' || {cell}"
+    ways = "".join(
+        f" WHEN {matches(form, cell)} THEN coalesce(CAST({read_cell(form, cell)} AS VARCHAR), {unread})"
+        for form in formats
+    )
+    otherwise = unread if formats[0].kind in NUMBERS else cell
+    return f"CASE WHEN {cell} IN ({', '.join(map(quote_text, missing))}) THEN NULL{ways} ELSE {otherwise} END"
 
 
 def read_lines(path: str, rules: Csv, *, at: str = "", marked: bool = False) -> str:
@@ -143,12 +200,14 @@ def literal_path(path: str) -> str:
 def _read(path: str, rules: Csv, names: Sequence[str], delimiter: str, at: str, *, marked: bool) -> str:
     """Return the call that reads every cell as text, with nothing detected; a marked copy is not compressed."""
     columns = ", ".join(f"{quote_text(n)}: 'VARCHAR'" for n in names)
+    # the copy of a file that is not plain has the lines of the table alone
+    header = rules.header and (rules.is_plain or not marked)
     return (
-        f"read_csv({quote_text(literal_path(at or path))}, auto_detect = false, header = {str(rules.header).lower()}, "
+        f"read_csv({quote_text(literal_path(at or path))}, auto_detect = false, header = {str(header).lower()}, "
         f"columns = {{{columns}}}, delim = {quote_text(delimiter)}, quote = '', escape = '', comment = '', "
         "nullstr = '', null_padding = true, strict_mode = false, ignore_errors = true, "
         f"compression = '{('' if marked else split_ending(path)[1]) or 'none'}', "
-        f"max_line_size = {_LONGEST_LINE}, encoding = 'utf-8', hive_partitioning = false, union_by_name = false)"
+        f"max_line_size = {LONGEST_LINE}, encoding = 'utf-8', hive_partitioning = false, union_by_name = false)"
     )
 
 

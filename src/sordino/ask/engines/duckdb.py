@@ -48,7 +48,7 @@ from sordino.ask.engines.table_layout import PeopleTable, TableLayout, check_uni
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.neighbors import PrivacyUnit
-from sordino.core.source import Source, header_line, open_binary
+from sordino.core.source import Source, header_cells, missing_source, open_binary
 
 if TYPE_CHECKING:
     import duckdb
@@ -148,8 +148,8 @@ class DuckDBEngine:
         # Parquet sources whose footers state as many rows as their pages hold.
         self._counted: set[str] = set()
         self._pins = PinnedFiles(self._directory)
-        # The header line of each CSV source that has one.
-        self._headers: dict[str, list[str] | None] = {}
+        # The header of each CSV source that has one.
+        self._headers: dict[str, list[list[str] | None]] = {}
         # Sources on other machines.
         self._remote: RemoteSources | None = None
         # Whether this process is a fork of the one that opened it.
@@ -285,7 +285,7 @@ class DuckDBEngine:
         return self._attempt(compute)
 
     def _mark_lines(self) -> None:
-        """Read files of lines that are not UTF-8 from marked copies (see `csv_lines`); each file is checked once.
+        """Read files of lines that are not plain UTF-8 from marked copies (see `csv_lines`); each file is checked once.
 
         This is done after the charge, like all that depends on a cell: a copy shows in the time alone.
         """
@@ -297,7 +297,7 @@ class DuckDBEngine:
                 source = table.source
                 assert isinstance(source, Source)
                 try:
-                    whole = is_utf8(source.place, at=link)
+                    whole = (source.csv is None or source.csv.is_plain) and is_utf8(source.place, at=link)
                     if not whole:
                         copy = os.path.join(self._directory, f"{view}-marked")
                         copy_marked(source.place, copy, source.csv, at=link)
@@ -513,7 +513,7 @@ class DuckDBEngine:
                 contradicts = not source.is_remote and _contradicts_itself(files)
             else:
                 if source.csv is not None and source.csv.header:
-                    self._headers[quote_name(view)] = source.csv.cells(header_line(path, at=link))
+                    self._headers[quote_name(view)] = header_cells(path, source.csv, at=link)
                 for text in _view_lines(view, table, at=link):
                     connection.execute(text)
                 if not source.is_remote:
@@ -559,9 +559,7 @@ class DuckDBEngine:
             if source.is_remote:
                 self._open_remote(connection, source)
             elif not _is_pattern(source) and not (os.path.isdir if source.is_folder else os.path.isfile)(place):
-                raise SourceError(
-                    f"source {source.path!r} is missing: there is no such {'folder' if source.is_folder else 'file'}"
-                )
+                raise missing_source(source.path, folder=source.is_folder)
             else:
                 check_folder(source)
             if source.is_folder:
@@ -611,7 +609,9 @@ def _view_lines(view: str, table: PeopleTable, *, at: str, marked: bool = False)
     if source.csv is None:
         yield f"{create} {quote_name(view)} AS SELECT * FROM {read_json(path, table.domain.stored, at=at, marked=marked)}"
         return
-    yield f"{create} {quote_name(view)} AS SELECT * FROM {read_csv(path, source.csv, at=at, marked=marked)}"
+    formats = source.csv.formats(table.domain.columns)
+    rows = read_csv(path, source.csv, formats=formats, at=at, marked=marked)
+    yield f"{create} {quote_name(view)} AS SELECT * FROM {rows}"
     if view == "source":
         yield f"{create} {LINES} AS SELECT * FROM {read_lines(path, source.csv, at=at, marked=marked)}"
 

@@ -44,6 +44,8 @@ class DuckDBPrimitives(SqlPrimitives):
         super().__init__(layout)
         # The column with each text's place in a list that was joined.
         self._places: dict[tuple[str, str], str] = {}
+        # The columns of a CSV file whose cells are written as `Csv.formats` says.
+        self._formatted = frozenset(layout.csv.formats(layout.domain.columns) if layout.csv is not None else ())
 
     def sample_select(self, coin: Callable[[str], str]) -> str:
         """Return the SELECT of the sampled rows' declared cells; `coin` makes the condition of the SQL that names a unit."""
@@ -185,9 +187,9 @@ class DuckDBPrimitives(SqlPrimitives):
             return super()._cell(column)
         self._read.add(column)
         trimmed = self.let(self._strip(quote_name(column)))
-        tokens = ", ".join(
-            quote_text(t) for t in sorted({"", *(n.strip(" \t\r\n") for n in self._layout.csv.null_values)})
-        )
+        # cells with a format of their own were read already, those that mean missing among them
+        missing = [""] if column in self._formatted else self._layout.csv.missing_cells(column)
+        tokens = ", ".join(map(quote_text, missing))
         return "VARCHAR", self.let(f"CASE WHEN {trimmed} NOT IN ({tokens}) THEN {trimmed} END")
 
     def _trim(self, column: str) -> str:

@@ -68,12 +68,24 @@ _PREFIX = "sordino-spill-"
 
 
 class SpillDirectory:
-    """A new directory at `path`, which lasts until it is removed, or this object is freed, or the process ends."""
+    """A new directory at `path`, which lasts until it is removed, or this object is freed, or the process ends.
 
-    def __init__(self) -> None:
-        _remove_left(tempfile.gettempdir())
-        self.path, self._lock = _create_locked()
+    It lies where temporary files do, or hidden in the directory `place`. Those of this user that a process left which was
+    killed are removed first: `leftovers` is their number, at the first directory that a process makes in a place.
+    """
+
+    def __init__(self, place: str | None = None) -> None:
+        before = _remove_left.cache_info().misses
+        leftovers = _remove_left(place or tempfile.gettempdir())
+        self.leftovers = leftovers if _remove_left.cache_info().misses > before else 0
+        self.path, self._lock = _create_locked(place)
         self._finalizer = weakref.finalize(self, _remove, self.path, self._lock)
+
+    def __enter__(self) -> str:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
     def remove(self) -> None:
         """Remove it with its files."""
@@ -85,10 +97,10 @@ class SpillDirectory:
             os.close(self._lock)
 
 
-def _create_locked() -> tuple[str, int]:
+def _create_locked(place: str | None = None) -> tuple[str, int]:
     """Return a new directory, and the descriptor that holds its lock."""
     while True:
-        path = tempfile.mkdtemp(prefix=_PREFIX)
+        path = tempfile.mkdtemp(prefix=_PREFIX if place is None else f".{_PREFIX}", dir=place)
         # Before it is locked another process may take it for abandoned and remove it: then another is created.
         with contextlib.suppress(FileNotFoundError):
             lock = os.open(path, os.O_RDONLY)
@@ -106,22 +118,26 @@ def _remove(path: str, lock: int) -> None:
 
 
 @functools.cache
-def _remove_left(place: str) -> None:
-    """Remove this user's directories that no process has locked any more; done once a process."""
+def _remove_left(place: str) -> int:
+    """Remove this user's directories that no process has locked any more, and return how many; done once a process."""
+    removed = 0
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
-            if entry.name.startswith(_PREFIX):
+            if entry.name.removeprefix(".").startswith(_PREFIX):
                 # fails for one that is in use, another user's, or gone meanwhile
                 with contextlib.suppress(OSError):
-                    _remove_unlocked(entry.path)
+                    removed += _remove_unlocked(entry.path)
+    return removed
 
 
-def _remove_unlocked(path: str) -> None:
+def _remove_unlocked(path: str) -> bool:
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        if os.fstat(lock).st_uid == os.getuid():
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
+        if os.fstat(lock).st_uid != os.getuid():
+            return False
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+        return True
     finally:
         os.close(lock)
 

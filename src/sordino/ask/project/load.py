@@ -400,9 +400,12 @@ class _Reading:
         for name in declared:
             if rules.names is not None and name not in rules.names:
                 self._refuse((*at, name), f"no such column in csv.names; {nearest(name, rules.names)}")
+        if columns.keys() == declared.keys():
+            self._attempt(at[:-1], partial(rules.formats, columns))
         for name, column in columns.items():
+            missing = rules.missing_cells(name)
             for value in column.values if isinstance(column, Category) else ():
-                if value in rules.null_values or value == "":
+                if value in missing:
                     rule = f'value "{value}" means missing in this file (csv.null_values); use missing = "keep"'
                     self._refuse((*at, name), rule)
                 elif isinstance(value, str) and value != value.strip():

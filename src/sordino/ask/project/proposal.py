@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from sordino.ask.engines.readers.file_schema import read_schema
+from sordino.ask.engines.readers.file_schema import read_schema, recipe_schema
 from sordino.ask.project.codebook import ColumnDraft
 from sordino.ask.project.positions import quote_text, write_key
 from sordino.ask.project.schema import FILL_IN
+from sordino.core.errors import DeclarationError
 from sordino.core.source import FAR, Csv, address_format, split_ending
 
 
@@ -44,14 +46,20 @@ def propose_project(
 ) -> Proposal:
     """Return a project file for a file, a folder of Parquet or a table of PostgreSQL or Spark: its schema, every blank marked.
 
+    The source may be the recipe of an import of CSV: then the CSV file is the table's source, written as the recipe states.
     No bound, value or row of the data is read into it: those would leak. What a `codebook` says of a column is public, and is
     declared. `directory` is where the project file will lie; a
     relative source is stated relative to it. A CSV file's first line may be a row, so `header` must say whether it holds
     names; that of JSON lines is one, and `header` says that its names are the columns. Raises as `read_schema` does.
     """
-    schema = read_schema(
-        str(source), header=header, columns=columns, delimiter=delimiter, quote=quote, relation=relation
-    )
+    if str(source).endswith(".toml"):
+        if any(given is not None for given in (header, columns, delimiter, quote, relation)):
+            raise DeclarationError("a recipe states how its file is written: leave out all other options of the source")
+        source, schema = recipe_schema(source)
+    else:
+        schema = read_schema(
+            str(source), header=header, columns=columns, delimiter=delimiter, quote=quote, relation=relation
+        )
     address = address_format(source)
     name = schema.relation or (_file_stem(source) if address is None else str(source))
     table = _table_name(name if address is None else re.split("[.:]", name)[-1])
@@ -168,6 +176,7 @@ def _value(value: str, physical: str | None) -> str:
 
 
 def _csv(csv: Csv, table: str) -> str:
+    missing = f"null_values = [{', '.join(map(quote_text, csv.null_values))}]"
     lines = [
         f"[tables.{table}.csv]                 # cells are trimmed, a line is a row; nothing is sniffed",
         f"header = {str(csv.header).lower()}",
@@ -175,9 +184,31 @@ def _csv(csv: Csv, table: str) -> str:
         f"delimiter = {quote_text(csv.between)}",
         f"quote = {quote_text(csv.quote)}".ljust(16)
         + """# '"' where cells may be quoted; then a cell holds no line end""",
-        f"null_values = [{', '.join(map(quote_text, csv.null_values))}]   # cells that mean: missing; empty ones always do",
+        f"{missing}   # cells that mean: missing; empty ones always do",
     ]
+    plain = Csv(header=True)
+    names = ("encoding", "header_rows", "skip_first", "skip_last", "decimal", "thousands", "date", "true", "false")
+    stated = {name: getattr(csv, name) for name in names if getattr(csv, name) != getattr(plain, name)}
+    lines += [f"{name} = {_toml(value)}" for name, value in stated.items()]
+    if csv.columns:
+        lines.append(f"[tables.{table}.csv.columns]         # what is written otherwise in one column")
+    elif not stated:
+        lines.append(
+            '# decimal = ","  thousands = "."  date = "%d.%m.%Y"  true = "J"  false = "N"  encoding = "cp1252"'
+        )
+    for name, cells in csv.columns.items():
+        keys = ", ".join(f"{key} = {_toml(value, key)}" for key, value in cells.to_dict().items())
+        lines.append(f"{write_key(name)} = {{{keys}}}")
     return "\n".join([*lines, ""])
+
+
+def _toml(value: Any, key: str = "") -> str:
+    """Return a text, a number or texts as TOML; one text without brackets, unless the key takes a list alone."""
+    texts = [value] if isinstance(value, str) else value
+    if isinstance(texts, int):
+        return str(texts)
+    quoted = ", ".join(map(quote_text, texts))
+    return quoted if len(texts) == 1 and key != "null_values" else f"[{quoted}]"
 
 
 _HEAD = f"""\

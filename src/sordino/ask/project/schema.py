@@ -72,6 +72,12 @@ _LABELS: Rule = {
     "items": _LABEL,
 }
 _LIST: Rule = {"type": "array", "title": "a list [...]"}
+_WORDS: Rule = {
+    "type": ["string", "array"],
+    "title": 'a text, or a list of texts such as ["J", "Ja"]',
+    "items": _TEXT,
+    "minLength": 1,
+}
 _COLUMN_NAMES: Rule = {
     "type": ["string", "array"],
     "title": 'a column, or a list of columns such as ["state", "year"]',
@@ -169,6 +175,14 @@ _COLUMNS["list"] = _keys(
 _COLUMNS["category"]["oneOf"] = [{"required": ["values"]}, {"required": ["values_from"]}]
 _COLUMN: Rule = {"anyOf": list(_COLUMNS.values()), "description": f"one of: {', '.join(_COLUMNS)}"}
 
+# How cells of CSV are written; of all columns whose declared type it concerns, or of one.
+_CELLS: dict[str, Rule] = {
+    "decimal": _say(_word(".", ","), "the decimal mark of numbers"),
+    "thousands": _say(_word(".", ",", "'", " "), "the mark of thousands in numbers"),
+    "date": _say(_WORDS, "how days and moments are written, such as %d.%m.%Y"),
+    "true": _say(_WORDS, "the words that mean true"),
+    "false": _say(_WORDS, "the words that mean false"),
+}
 _CSV = _keys(
     "csv",
     "How a CSV file is written: cells between delimiters, trimmed; one line is one row; nothing is sniffed.",
@@ -178,6 +192,24 @@ _CSV = _keys(
     delimiter=_say(_STRING, "one character; without it a tab in a .tsv file, else a comma", default=""),
     quote={**_word("", '"', "'", state="what cells may be quoted with"), "default": ""},
     null_values=_say(_LIST, "the cells that mean: missing; empty ones always do", items=_STRING, default=[]),
+    encoding=_say(_TEXT, "the encoding of the file, such as latin-1 or cp1252", default="utf-8"),
+    header_rows=_say(_WHOLE, "how many lines hold names; an upper one of merged cells reaches to its next", default=1),
+    skip_first=_say(_WHOLE, "lines above the header that are none of the table, such as a title", default=0),
+    skip_last=_say(_WHOLE, "lines at the end that are none of the table and always there, such as a total", default=0),
+    **_CELLS,
+    columns={
+        "type": "object",
+        "title": "a table of names",
+        "description": "what is written otherwise in one column: {cost = {type = ..., null_values = [...]}}",
+        "additionalProperties": _keys(
+            "the cells of a column",
+            "How the cells of one column are written, where that is not as in all others.",
+            "",
+            type=_say(_word("amount", "percent"), "amount (cells have a currency) or percent (60% is 0.6)"),
+            **_CELLS,
+            null_values=_say(_LIST, "the cells that mean: missing, in addition", items=_STRING),
+        ),
+    },
 )
 _SOURCE = {
     "source": _say(

@@ -1,4 +1,4 @@
-"""TableFace: how a question about a table begins, where the table is held and where it is far away. It asks nothing."""
+"""TableFace: how a question about a table begins, on a Curator and on a remote table alike. It asks nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sordino.core.loss import Number
 
 
 class TableFace(ABC):
-    """Begin questions about a table; rows and columns are never released it."""
+    """The beginnings of questions about a table; nothing is released by it."""
 
     @property
     @abstractmethod
@@ -102,6 +102,14 @@ class TableFace(ABC):
         raise QuestionRefused(
             'rows and columns are never released: ask for an aggregate, such as sd.mean("age"); in an expression write col("age")'
         )
+
+    def __len__(self) -> NoReturn:
+        """Refuse: how many rows there are is private."""
+        raise TypeError("the number of rows is private: write ask(table.count(), epsilon=...)")
+
+    def __bool__(self) -> bool:
+        """Return true: a table is never empty to those who may not count it."""
+        return True
 
     def head(self, rows: int = 5) -> NoReturn:
         """Refuse: rows are never released."""

@@ -179,9 +179,7 @@ def _run(
             note(f"  {column.name}: {column.format.describe()}", aside=False)
         return typer.confirm("Convert these? Else they stay text", default=True)
 
-    with open_atomic(target) as file:
-        record = import_file(source, file.path, layout=layout, rules=rules, strict=strict, confirm=confirm)
-        file.commit()
+    record = import_file(source, target, layout=layout, rules=rules, strict=strict, confirm=confirm)
     if recipe:
         text = write_recipe(_recipe_place(source, recipe_path), target.name, layout, rules, record.columns)
         with open_atomic(recipe_path) as file:

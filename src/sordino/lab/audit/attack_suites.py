@@ -16,7 +16,7 @@ from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, UnknownName, arg, nearest
 from sordino.core.loss import PureDP, format_number
 from sordino.core.noise.rng import Rng
-from sordino.core.source import Csv, Source
+from sordino.core.source import Source
 from sordino.lab.audit.answer_attack import average_answers, check_bits, infer_answers, take_differences
 from sordino.lab.audit.attack import Epsilons, claims_from
 from sordino.lab.audit.attack_collection import Attacks
@@ -187,9 +187,7 @@ def _read_rows(table: DeclaredTable) -> pa.Table:
         return source
     if source.format not in ("csv", "parquet"):
         raise DeclarationError(f"attacks read rows of CSV and Parquet files, not of {source.format}: export some rows")
-    csv = source.csv or Csv(header=True)
-    words: dict[str, Any] = {"delimiter": csv.between, "null_values": csv.null_values, "quote": csv.quote}
-    return load_rows(source.path, table.domain, names=None if csv.header else csv.names, **words)
+    return load_rows(source.path, table.domain, source.csv)
 
 
 def _take(rows: pa.Table, count: int, seed: int) -> pa.Table:

@@ -386,16 +386,7 @@ def _prediction(
 def _load(model: Model, against: Any, csv: Csv | None) -> pa.Table:
     if not isinstance(against, (str, Path)):
         return against
-    if csv is None:
-        return load_rows(against, model.parts.domain)
-    return load_rows(
-        against,
-        model.parts.domain,
-        names=None if csv.header else csv.names,
-        delimiter=csv.between,
-        null_values=csv.null_values,
-        quote=csv.quote,
-    )
+    return load_rows(against, model.parts.domain, csv)
 
 
 def _random_pairs(model: Model, rng: Rng) -> list[tuple[str, ...]]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import json
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
-from sordino.ask.engines.readers.cell_formats import NUMBERS, CellFormat, Kind
+from sordino.ask.engines.readers.cell_formats import read_cell
 from sordino.ask.engines.readers.import_file import (
     CellRules,
     ImportRecord,
@@ -28,7 +33,8 @@ from sordino.ask.engines.readers.import_file import (
     read_recipe,
 )
 from sordino.ask.engines.readers.text_tables import Layout
-from sordino.core.errors import DeclarationError, SourceError
+from sordino.core.cell_formats import NUMBERS, CellFormat, Kind
+from sordino.core.errors import DeclarationError, SourceError, in_python
 
 GERMAN = (
     "\ufeffNr;Alter;Gewicht (kg);Kosten;Aufnahme;Privat;Anteil;Wann;PLZ\n"
@@ -94,6 +100,10 @@ CELLS: list[tuple[str, list[str], dict[str, Any], str, list[Any]]] = [
     ("reals", [".5", "-2.25", "1e3"], {}, "real", [0.5, -2.25, 1000.0]),
     ("dollars", ["$4", "$4,000 "], {}, "amount", [4.0, 4000.0]),
     ("codes of money", ["CHF 1'200.50", "CHF 3"], {}, "amount", [1200.5, 3.0]),
+    ("below 0 as bookkeepers write", ["1.234,50-", "12,00", "-3,00"], {}, "real", [-1234.5, 12.0, -3.0]),
+    ("in brackets", ["(1,234.50)", "$12", "($0.50)", "-$2"], {}, "text", ["(1,234.50)", "$12", "($0.50)", "-$2"]),
+    ("amounts in brackets", ["($1,234.50)", "$12", "($0.50)", "-$2"], {}, "amount", [-1234.5, 12.0, -0.5, -2.0]),
+    ("whole in brackets", ["(12)", "3"], {}, "integer", [-12, 3]),
     ("a comma of either kind", ["1,234", "2,345"], {}, "text", ["1,234", "2,345"]),
     ("stated thousands", ["1,234", "2,345"], {"thousands": (",",)}, "integer", [1234, 2345]),
     ("stated decimals", ["1,234", "2,345"], {"decimal": (",",)}, "real", [1.234, 2.345]),
@@ -142,7 +152,7 @@ def test_a_number_is_read_back_as_it_was_written(number: Any, style: tuple[str, 
     form = CellFormat(kind, decimal, thousands)
     cell += {"amount": " €", "percent": "%"}.get(kind, "")
     answer = duckdb.execute(
-        f"SELECT regexp_full_match(c, $p), {form.value('c')} FROM (SELECT $c AS c)", {"p": form.pattern, "c": cell}
+        f"SELECT regexp_full_match(c, $p), {read_cell(form, 'c')} FROM (SELECT $c AS c)", {"p": form.pattern, "c": cell}
     ).fetchone()
     assert answer == (True, float(number) / (100 if kind == "percent" else 1))
 
@@ -341,3 +351,108 @@ def test_an_imported_table_is_asked(tmp_path: Path) -> None:
     )
     answer = table.ask(sd.sql("SELECT SUM(Kosten) AS k FROM out WHERE Privat"), epsilon=10**6)
     assert answer.value == pytest.approx(1244.55, abs=0.2)
+
+
+_KILLED = """
+import os, signal, sys
+from sordino.ask.engines.readers import import_file as module
+
+def interrupt(*_):
+    os.kill(os.getpid(), int(sys.argv[1]))
+
+module._convert = interrupt
+module.import_file("a.csv", "a.parquet", layout=module.Layout(header=True))
+"""
+
+
+def test_an_import_that_was_stopped_leaves_nothing_and_a_killed_one_what_the_next_removes(tmp_path: Path) -> None:
+    """Raw rows lie in a locked folder beside the target while they are read: no lock, no folder."""
+    write(tmp_path / "a.csv", "a\n1\n")
+
+    def stop(number: int) -> int:
+        line = [sys.executable, "-c", _KILLED, str(number)]
+        return subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=120, check=False).returncode
+
+    stop(signal.SIGINT)
+    assert os.listdir(tmp_path) == ["a.csv"]
+    assert stop(signal.SIGKILL) == -signal.SIGKILL
+    left = next(path for path in tmp_path.iterdir() if path.is_dir())
+    assert left.name.startswith(".")
+    assert left.stat().st_mode & 0o077 == 0
+    _, record = run(tmp_path / "a.csv")
+    assert sorted(os.listdir(tmp_path)) == ["a.csv", "out.parquet"]
+    assert any("when it was killed: 1 folder" in note for note in record.notes)
+
+
+WAYS: list[tuple[str, bytes, dict[str, Any], str]] = [
+    ("a header in two rows", b"Patient,,Stay\nnr,age,cost\n1,30,2.5\n2,31,3.5\n", {}, "--header-rows 2 if it has names"),
+    ("a total", b"nr,age\n1,30\n2,31\nSumme,61\n", {}, "--skip-last 1 if the last row is a total"),
+    ("yes and no", b"nr,ok\n1,J\n2,N\n3,J\n", {}, '--true "ok=J" --false "ok=N"'),
+    ("two words", b"nr,ok\n1,Oui\n2,Absent\n", {}, '--true "ok=Oui" --false "ok=Absent"'),
+    ("days in two ways", b"d\n31.12.2024\n30.12.2024\n2024-01-02\n", {}, '--date "d=%d.%m.%Y|%Y-%m-%d" reads either'),
+    ("a mark of missing", b"n\n1\n2\n3\n4\nn/a\n5\n", {}, '--null "n=n/a" if that means missing'),
+    ("many odd cells", b"n\n" + b"1\n" * 20 + b"".join(b"x%d\n" % i for i in range(6)) + b"2\n", {}, "6 different ones"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "options", "says"), [case[1:] for case in WAYS], ids=[case[0] for case in WAYS])
+def test_what_is_odd_names_its_way_out(tmp_path: Path, content: bytes, options: dict[str, Any], says: str) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    _, record = run(tmp_path / "a.csv", **options)
+    assert any(says in note for note in record.notes), record.notes
+
+
+STOPS: list[tuple[str, bytes, str]] = [
+    ("a title", b"Report\n\na,b\n1,2\n", "state skip_first= or skip_last="),
+    ("UTF-16", "a,b\n1,2\n".encode("utf-16"), "encoding='utf-16'"),
+    (
+        "one bad byte",
+        "a\nGyn\u00e4k\nM\u00fcller\n".encode() + b"\xe4\n",
+        "other lines have letters that are: correct that row",
+    ),
+    ("Latin-1", b"a\nGyn\xe4k\n", "encoding='cp1252' reads the whole file"),
+    ("a cell of 20 MB", b"a,b\n1," + b"9" * 20_000_000 + b"\n2,3\n", "longer than 8 MB"),
+]
+
+
+@pytest.mark.parametrize(("content", "says"), [case[1:] for case in STOPS], ids=[case[0] for case in STOPS])
+def test_what_stops_an_import_names_its_way_out(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(SourceError) as refused:
+        run(tmp_path / "a.csv")
+    assert says in in_python(str(refused.value))
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_another_encoding_or_delimiter_than_the_file_shows_is_not_taken_in_silence(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "\ufeffa,b\n1,2\n")
+    with pytest.raises(DeclarationError, match="begins with the mark of UTF-8"):
+        run(source, encoding="latin-1")
+    _, record = run(source, delimiter=";")
+    assert record.notes[0] == "no ';' in the first line, so there is one column; ',' is there"
+
+
+def test_days_in_two_ways_are_read_and_repeated(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "d\n31.12.2024\n2024-01-02\n")
+    table, record = run(source, date=("d=%d.%m.%Y|%Y-%m-%d",))
+    assert table.column("d").to_pylist() == [datetime.date(2024, 12, 31), datetime.date(2024, 1, 2)]
+    place, _, layout, rules = read_recipe(write(tmp_path / "r.import.toml", record.recipe))
+    import_file(place, tmp_path / "again.parquet", layout=layout, rules=rules, strict=True)
+    assert pq.read_table(tmp_path / "again.parquet").equals(table)
+
+
+@pytest.mark.parametrize("packing", ["gzip", "bz2", "lzma"])
+def test_a_packed_file_is_read(tmp_path: Path, packing: str) -> None:
+    ending = {"gzip": ".gz", "bz2": ".bz2", "lzma": ".xz"}[packing]
+    place = tmp_path / f"a.csv{ending}"
+    place.write_bytes(importlib.import_module(packing).compress(b"a\n1\n"))
+    assert run(place)[0].to_pylist() == [{"a": 1}]
+    place.write_bytes(place.read_bytes()[:-3])
+    with pytest.raises(SourceError, match="cannot be unpacked"):
+        run(place)
+
+
+def test_a_table_within_an_object_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"count": 1, "results": [{"a": 1}]}')
+    _, record = run(tmp_path / "a.json")
+    assert any(note.startswith("results: a list of objects") for note in record.notes)

@@ -30,7 +30,7 @@ def test_cells_are_read_as_declared_and_the_rest_is_missing(tmp_path: Path) -> N
     path.write_text(
         "age, sex,job,code,born,rate,note\n30,true,desk,1,1970-01-31,.25,x\n x,T,?,2,31.1.1970,1e-1,y\n,0,field,9,,,z\n"
     )
-    table = load_rows(path, DOMAIN, null_values=["?"])
+    table = load_rows(path, DOMAIN, sd.Csv(header=True, null_values=("?",), quote='"'))
     assert table.column_names == list(DOMAIN)
     assert b"NOT PRIVATE" in (table.schema.metadata or {})[b"sordino"]
     first, second, third = table.to_pylist()
@@ -54,7 +54,7 @@ def test_parquet_and_files_without_a_header_are_read(tmp_path: Path) -> None:
     )
     assert load_rows(tmp_path / "a.parquet", one).to_pylist()[1] == {"job": None, "age": 2.0}
     (tmp_path / "b.data").write_text("7;desk\n8;field\n")
-    found = load_rows(tmp_path / "b.data", one, names=["age", "job"], delimiter=";")
+    found = load_rows(tmp_path / "b.data", one, sd.Csv(header=False, names=("age", "job"), delimiter=";"))
     assert found["age"].to_pylist() == [7.0, 8.0]
 
 

@@ -5,6 +5,7 @@ It reads raw rows, and its errors may name them: nothing here is an answer, and 
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from collections.abc import Iterator, Sequence
@@ -228,15 +229,23 @@ def describe_failure(source: Path, refused: list[Any], encoding: str, error: str
         row = refused[0]
         where = f"row {row.number}" if row.number is not None else "a row"
         cells = f"{row.actual_columns} cell{'s' * (row.actual_columns != 1)}"
-        return f"{where} of {source} has {cells}, not {row.expected_columns}; nothing was written"
+        way = f"correct it, or state {arg('skip_first=')} or {arg('skip_last=')} for a title or a total, or {arg('delimiter=')}"
+        return f"{where} of {source} has {cells}, not {row.expected_columns}: {way}; nothing was written"
     if "utf-8" in error.lower() or "utf8" in error.lower():
         return describe_bad_byte(source, encoding)
+    if "straddling" in error:
+        most = _BLOCK // 2**20
+        return f"a row of {source} is longer than {most} MB: check {arg('quote=')}, one may not be closed; nothing was written"
     return f"{source} cannot be read as CSV ({error.splitlines()[0][:200]}); check {arg('quote=')}; nothing was written"
 
 
 def describe_bad_byte(path: Path, encoding: str) -> str:
     """Return which byte does not fit an encoding, in which row it stands, and an encoding that reads the whole file."""
     others = [name for name in ("utf-8", "cp1252", "latin-1") if name != encoding.lower()]
+    with path.open("rb") as file:
+        start = file.read(2)
+    if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and encoding.lower().startswith("utf-8"):
+        return f"{path} begins as UTF-16 does: state {arg('encoding=')}'utf-16'; nothing was written"
     # In other encodings a byte that ends a line may be part of a character
     lines_end = not encoding.lower().startswith(("utf-16", "utf16", "utf-32", "utf32"))
     with path.open("rb") as file:
@@ -244,13 +253,33 @@ def describe_bad_byte(path: Path, encoding: str) -> str:
             try:
                 line.decode(encoding)
             except UnicodeDecodeError as error:
+                byte = line[error.start : error.start + 1].hex()
+                if encoding == "utf-8" and _is_mostly_utf8(path):
+                    # another encoding would read the file, and garble what it holds
+                    return (
+                        f"byte 0x{byte} in row {row} of {path} is no utf-8, though other lines have letters that are: correct "
+                        f"that row; nothing was written"
+                    )
                 fits = next((name for name in others if _decodes(path, name)), None)
                 way = (
                     f"{arg('encoding=')}{fits!r} reads the whole file" if fits else f"state another {arg('encoding=')}"
                 )
-                byte = line[error.start : error.start + 1].hex()
                 return f"byte 0x{byte} in row {row} of {path} is no {encoding}: {way}; nothing was written"
     return f"{path} is not text in {encoding}: state another {arg('encoding=')}; nothing was written"
+
+
+def _is_mostly_utf8(path: Path) -> bool:
+    """Return whether more lines of a file hold letters beyond ASCII in UTF-8 than bytes that are none."""
+    balance = 0
+    with path.open("rb") as file:
+        for line in file:
+            if not line.isascii():
+                try:
+                    line.decode("utf-8")
+                    balance += 1
+                except UnicodeDecodeError:
+                    balance -= 1
+    return balance > 0
 
 
 def _decodes(path: Path, encoding: str) -> bool:

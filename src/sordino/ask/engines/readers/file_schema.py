@@ -9,13 +9,15 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from sordino.ask.engines.readers.csv_import import TYPES, default_delimiter
-from sordino.ask.engines.readers.import_file import GUESSED, LABELS
+from sordino.ask.engines.readers.import_file import GUESSED, LABELS, read_recipe
 from sordino.ask.engines.readers.lake_tables import check_folder
 from sordino.ask.engines.readers.sqlite_file import sqlite_columns
+from sordino.ask.engines.readers.text_tables import Layout
+from sordino.core.cell_formats import ISO_FORMATS, CsvCells
 from sordino.core.errors import DeclarationError, SourceError, nearest
 from sordino.core.source import (
     FAR,
@@ -25,8 +27,11 @@ from sordino.core.source import (
     Source,
     address_format,
     ending_format,
+    header_cells,
     header_line,
     header_names,
+    missing_source,
+    name_columns,
     open_binary,
     source_from,
     split_ending,
@@ -109,13 +114,74 @@ def read_schema(
     return FileSchema(stated, relation=table)
 
 
+def recipe_schema(recipe: str | Path) -> tuple[str, FileSchema]:
+    """Return the CSV file that a recipe imports and its schema: types and layout as the recipe states them.
+
+    Raises DeclarationError where it imports another kind of file, or one whose lines are no rows.
+    """
+    source, target, layout, rules = read_recipe(recipe)
+    if address_format(source) is not None or not Path(source).is_file() or not _is_csv(source, layout):
+        raise DeclarationError(
+            f"{recipe} imports no CSV file, so import it: sordino import {recipe}, then sordino init {target}"
+        )
+    stated: dict[str, dict[str, Any]] = {}
+    types: dict[str, str] = {}
+    for text in rules.types:
+        name, _, kind = text.rpartition("=")
+        types[name] = kind
+        if kind in ("amount", "percent"):
+            stated.setdefault(name, {})["type"] = kind
+    nulls: list[str] = []
+    for text in rules.null:
+        name, sign, mark = text.partition("=")
+        if sign and name in types:
+            stated.setdefault(name, {}).setdefault("null_values", []).append(mark)
+        else:
+            nulls.append(text)
+    for rule in ("decimal", "thousands", "date", "true", "false"):
+        for text in getattr(rules, rule):
+            name, _, value = text.partition("=")
+            # a recipe states each mark of a column, and words as a list
+            if value not in ISO_FORMATS:
+                own = stated.setdefault(name, {})
+                own[rule] = [*own.get(rule, ()), value] if rule in ("true", "false") else value
+    csv = Csv(
+        header=bool(layout.header),
+        names=layout.names or None if layout.header else layout.names or tuple(types),
+        delimiter=layout.delimiter or default_delimiter(source),
+        null_values=tuple(nulls),
+        quote='"' if layout.quote is None else layout.quote,
+        encoding=layout.encoding or "utf-8",
+        header_rows=layout.header_rows,
+        skip_first=layout.skip_first,
+        skip_last=layout.skip_last,
+        columns={name: CsvCells(**cells) for name, cells in stated.items()},
+    )
+    remark = f"the types are those of {recipe}, which read the cells unless you stated them: change what is not public"
+    lines = "a line of the file is a row: cells that hold line ends are read by sordino import alone"
+    columns: Columns = [(name, _DECLARED[kind]) for name, kind in types.items()]
+    return source, FileSchema(columns, csv, remarks=(remark, lines))
+
+
+def _is_csv(source: str, layout: Layout) -> bool:
+    ending, _ = split_ending(source)
+    return not layout.widths and ending in FORMATS["csv"].endings
+
+
+# The physical type of which a column is declared as the type that a recipe states.
+_DECLARED = {
+    **{"integer": "int64", "real": "double", "percent": "double", "amount": "double", "date": "date32"},
+    **{"moment": "timestamp", "boolean": "bool", "text": "string"},
+}
+
+
 def _check_present(source: str) -> None:
     if source.startswith(FAR):
         # This refuses an address that may hold a credential.
         Source(source, "jsonl")
         open_binary(source).close()
     elif not Path(source).is_file():
-        raise SourceError(f"source {source!r} is missing: there is no such file")
+        raise missing_source(source)
 
 
 def _csv_schema(
@@ -136,17 +202,33 @@ def _csv_schema(
         names = tuple(f"c{i}" for i in range(1, columns + 1))
         return FileSchema([(name, None) for name in names], Csv(False, names, between, quote=quote or ""))
     line = header_line(path)
-    if delimiter is None and between not in line:
+    marked = 0
+    if line.lower().startswith("sep="):
+        # Excel reads the delimiter there; the names are in the second line
+        marked = 1
+        between = between if delimiter is not None else line.rstrip("\r\n")[4:5] or between
+        line = ""
+    if delimiter is None and not marked and between not in line:
         for other in (c for c in ",;\t|" if c in line):
             raise DeclarationError(
                 f"the header line of {path!r} has no {between!r}: say --delimiter {other!r}, "
                 f"or --delimiter {between!r} if it names one column"
             )
+    if "\ufffd" in line:
+        target = Path(path).with_suffix(".parquet")
+        raise DeclarationError(
+            f"the header line of {path!r} is not UTF-8: sordino import --header --encoding cp1252 {path} {target}, whose "
+            f"recipe {target.with_suffix('.import.toml')} sordino init takes as well"
+        )
     sign = ('"' if '"' in line else "") if quote is None else quote
-    rules = Csv(True, None, between, quote=sign)
-    remark = f'the header line of {path} is quoted, so quote = \'"\' is declared; --quote "" declares otherwise'
-    stated: Columns = [(name, None) for name in header_names(path, rules)]
-    return FileSchema(stated, rules, remarks=(remark,) if sign and quote is None else ())
+    rules = Csv(True, None, between, quote=sign, skip_first=marked)
+    remarks = [f'the header line of {path} is quoted, so quote = \'"\' is declared; --quote "" declares otherwise']
+    remarks = remarks if sign and quote is None else []
+    # this refuses a header that cannot be read
+    names = header_names(path, rules)
+    _, notes = name_columns([row for row in header_cells(path, rules) if row is not None])
+    stated: Columns = [(name, None) for name in names]
+    return FileSchema(stated, rules, remarks=(*remarks, *notes))
 
 
 def _json_schema(path: str, header: bool | None) -> FileSchema:
@@ -196,6 +278,14 @@ def _folder_schema(source: str) -> FileSchema:
     """Return the columns of a folder of Parquet files: those of its first file, and the keys of sub-folders named key=value."""
     files = _find(f"{source.rstrip('/')}/", f"{glob.escape(source.rstrip('/'))}/**/*.parquet")
     if not files:
+        others = [
+            path for path in _files_in(source) if path.suffix.lower() in (*FORMATS["csv"].endings, ".xlsx", ".ods")
+        ]
+        if others:
+            raise SourceError(
+                f"the folder {source!r} holds no Parquet: sordino import {source} all.parquet makes one table of its CSV and "
+                f"Excel files"
+            )
         raise SourceError(f"source {source!r} is missing: there is no such folder with .parquet files in it")
     first = _parquet_schema(files[0])
     lacking = _columns_lacking(files[:_MOST_LOOKED_AT], source)
@@ -204,6 +294,10 @@ def _folder_schema(source: str) -> FileSchema:
     columns: Columns = [(name, kind) for name, kind in first.columns if name not in keys]
     remarks = (*first.remarks, *lacking)
     return FileSchema([*columns, *((key, "string") for key in keys)], remarks=remarks)
+
+
+def _files_in(folder: str) -> list[Path]:
+    return list(Path(folder).iterdir()) if Path(folder).is_dir() else []
 
 
 def _columns_lacking(files: Sequence[str], folder: str) -> list[str]:

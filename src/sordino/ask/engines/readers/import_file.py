@@ -7,24 +7,26 @@ here is an answer, and what is printed is for the curator's eyes.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.engines.readers.cell_formats import (
+from sordino.ask.engines.instances import SpillDirectory
+from sordino.ask.engines.readers.cell_formats import matches, read_cell
+from sordino.ask.engines.readers.text_tables import Layout, open_text_table
+from sordino.ask.engines.sql_text import quote_name, quote_text
+from sordino.core.cell_formats import (
     KINDS,
     CellFormat,
     conflicting,
     day_formats,
     number_formats,
-    quote_literal,
-    quote_name,
     truth_formats,
 )
-from sordino.ask.engines.readers.text_tables import Layout, open_text_table
+from sordino.core.cell_grammar import FALSE, TRUE
 from sordino.core.errors import DeclarationError, SourceError, nearest
 
 if TYPE_CHECKING:
@@ -34,6 +36,17 @@ if TYPE_CHECKING:
 # columns whose types were read in the cells, which it says.
 LABELS = "sordino_labels"
 GUESSED = "sordino_guessed"
+# Cells of a column that rule out formats before all of its cells are read.
+_SAMPLE = 200
+# Formats of columns that one statement tests.
+_TESTS = 200
+# Odd rows at the top of a table that may belong to its header.
+_FEW_ROWS = 3
+# Different cells of a column that may mean missing.
+_FEW_MARKS = 5
+# Words of truths in the languages around, of which a column holds two; what an import takes for truths by itself is TRUE, FALSE.
+_YES = frozenset([*TRUE, "j", "ja", "o", "oui", "s", "si", "sí", "sì", "sim", "tak", "wahr", "vrai", "verdadero", "x"])
+_NO = frozenset([*FALSE, "nein", "nee", "nej", "non", "não", "nao", "nie", "falsch", "faux", "falso", "-"])
 _BY_COLUMN = ("null", "decimal", "thousands", "date", "true", "false")
 _RECIPE_HEAD = """\
 # How a table was imported. `sordino import THIS.toml` does it again, and guesses nothing.
@@ -45,7 +58,8 @@ _RECIPE_HEAD = """\
 class CellRules:
     """How cells are written, as the curator states it: each a value for all columns, or COLUMN=value for one.
 
-    `null` are texts that mean missing, beside empty cells; `date` a format such as %d.%m.%Y; `types` says of a column
+    `null` are texts that mean missing, beside empty cells; `date` a format such as %d.%m.%Y, or several with | between them, of
+    which the first that a cell has reads it; `types` says of a column
     what it is (`Kosten=text`). What is not stated is guessed from the cells.
     """
 
@@ -104,11 +118,12 @@ def import_file(
     """
     layout = layout or Layout()
     rules = rules or CellRules()
-    with (
-        tempfile.TemporaryDirectory(prefix=".sordino-", dir=Path(target).absolute().parent) as folder,
-        open_text_table(str(source), layout) as table,
-    ):
-        text = Path(folder) / "text.parquet"
+    with contextlib.ExitStack() as stack:
+        # raw rows lie beside the target, where there is room: locked, so that what a killed import leaves is known as such
+        spill = _spill_beside(Path(target))
+        folder = Path(stack.enter_context(spill))
+        table = stack.enter_context(open_text_table(str(source), layout))
+        text = folder / "text.parquet"
         _write_text(text, table.names, table.batches)
         stated = _read_rules(rules, table.names)
         with _open(text) as connection:
@@ -118,10 +133,34 @@ def import_file(
                 _refuse_guesses(guesses)
             if confirm is not None and guesses and not confirm(guesses):
                 columns = [_as_text(column) if column.guessed else column for column in columns]
-            _convert(connection, columns, stated, Path(target))
+            _convert(connection, columns, stated, folder / "values.parquet")
+        _put_in_place(folder / "values.parquet", Path(target))
     notes = [*table.notes, *(f"{column.name}: {column.note}" for column in columns if column.note)]
+    if spill.leftovers:
+        notes.append(
+            f"removed what an import left beside {target} when it was killed: {spill.leftovers} folder of raw rows"
+        )
     recipe = write_recipe(str(source), str(target), layout, rules, columns)
     return ImportRecord(tuple(columns), tuple(notes), recipe)
+
+
+def _spill_beside(target: Path) -> SpillDirectory:
+    """Return a new directory for raw rows; raises DeclarationError where the target cannot be written."""
+    if target.is_dir():
+        raise DeclarationError(f"{target} is a directory: name a file in it")
+    try:
+        return SpillDirectory(str(target.absolute().parent))
+    except OSError as error:
+        raise DeclarationError(
+            f"{target} cannot be written: {error.strerror}; make the directory, or name another"
+        ) from None
+
+
+def _put_in_place(whole: Path, target: Path) -> None:
+    """Put a whole file in the place of a target, with the rights of what is there."""
+    with contextlib.suppress(OSError):
+        whole.chmod(target.stat().st_mode & 0o777)
+    whole.replace(target)
 
 
 # ---- The rules of each column
@@ -213,7 +252,7 @@ def _open(text: Path) -> duckdb.DuckDBPyConnection:
 
     connection = duckdb.connect()
     connection.execute(
-        f"CREATE VIEW cells AS SELECT * FROM read_parquet({quote_literal(str(text))}, file_row_number = true)"
+        f"CREATE VIEW cells AS SELECT * FROM read_parquet({quote_text(str(text))}, file_row_number = true)"
     )
     return connection
 
@@ -222,14 +261,13 @@ def _cell(name: str, stated: _Stated) -> str:
     """Return the SQL of a cell: its trimmed text, NULL where it is empty or means missing."""
     cell = f"nullif({quote_name(name)}, '')"
     for mark in stated.null:
-        cell = f"nullif({cell}, {quote_literal(mark)})"
+        cell = f"nullif({cell}, {quote_text(mark)})"
     return cell
 
 
 def _fits(cell: str, form: CellFormat) -> str:
     """Return the SQL of whether a cell is missing or is written in a format and has a value."""
-    written = f"regexp_full_match({cell}, {quote_literal(form.pattern)})"
-    return f"({cell} IS NULL OR ({written} AND ({form.value(cell)}) IS NOT NULL))"
+    return f"({cell} IS NULL OR ({matches(form, cell)} AND ({read_cell(form, cell)}) IS NOT NULL))"
 
 
 def _choose_formats(
@@ -238,33 +276,83 @@ def _choose_formats(
     stated: Mapping[str, _Stated],
     labels: Mapping[str, tuple[str, ...]],
 ) -> list[ImportedColumn]:
+    """Return each column with the first format that all of its cells have; as text where none does, or a codebook labels it."""
+    tried = [name for name in names if name not in labels and stated[name].kind != "text"]
+    samples = _samples(connection, tried, stated)
+    formats = {name: list(_candidates(stated[name])) for name in tried}
+    # a handful of cells rules out nearly every format, so that few are held against the whole column
+    few = {
+        name: [form for form in formats[name] if all(map(form.has, samples[name]))] for name in tried if samples[name]
+    }
+    # most columns have the first format left, and then only those matter that would read the same cells as other values
+    first = {
+        name: [forms[0], *(other for other in forms[1:] if conflicting(forms[0], other))]
+        for name, forms in few.items()
+        if forms
+    }
+    matching: dict[str, list[CellFormat]] = {name: [] for name in few}
+    matching |= _matching(connection, first, stated)
+    rest = {name: few[name] for name in first if matching[name][:1] != few[name][:1]}
+    matching |= _matching(connection, rest, stated)
     columns = []
     for name in names:
-        if name in labels:
-            columns.append(ImportedColumn(name, CellFormat("text"), labels=labels[name]))
-            continue
-        columns.append(_choose_format(connection, name, stated[name]))
+        if name not in samples:
+            guessed = stated[name].kind is None and name not in labels
+            columns.append(ImportedColumn(name, CellFormat("text"), guessed=guessed, labels=labels.get(name, ())))
+        elif not samples[name]:
+            note = "every cell is missing, so it stays text"
+            columns.append(ImportedColumn(name, CellFormat("text"), guessed=True, note=note))
+        elif matching[name]:
+            columns.append(_with_format(name, stated[name], matching[name]))
+        else:
+            cell = _cell(name, stated[name])
+            if stated[name].kind is not None:
+                _refuse_cell(connection, name, cell, formats[name])
+            note = _describe_truths(connection, name, cell, samples[name])
+            fitting = [sum(map(form.has, samples[name])) for form in formats[name]]
+            if not note and max(fitting) * 2 > len(samples[name]):
+                note = _describe_misfits(connection, name, cell, formats[name][fitting.index(max(fitting))])
+            columns.append(ImportedColumn(name, CellFormat("text"), guessed=True, note=note))
     return columns
 
 
-def _choose_format(connection: duckdb.DuckDBPyConnection, name: str, stated: _Stated) -> ImportedColumn:
-    """Return a column with the first format that all of its cells have; text where none does, or two contradict each other."""
-    formats = list(_candidates(stated))
-    cell = _cell(name, stated)
-    text = ImportedColumn(name, CellFormat("text"), guessed=stated.kind is None)
-    if not formats:
-        return text
-    # a handful of cells rules out nearly every format, so that few are held against the whole column
-    few = _matching(connection, f"(SELECT * FROM cells WHERE {cell} IS NOT NULL LIMIT 100)", cell, formats)
-    matching = _matching(connection, "cells", cell, few)
-    filled = connection.execute(f"SELECT count({cell}) FROM cells").fetchone()
-    if not filled or filled[0] == 0:
-        return ImportedColumn(name, CellFormat("text"), guessed=True, note="every cell is missing, so it stays text")
-    if not matching:
-        if stated.kind is not None:
-            _refuse_cell(connection, name, cell, formats)
-        note = _nearest_format(connection, name, cell, formats, filled[0])
-        return ImportedColumn(name, CellFormat("text"), guessed=True, note=note)
+def _samples(
+    connection: duckdb.DuckDBPyConnection, names: Sequence[str], stated: Mapping[str, _Stated]
+) -> dict[str, list[str]]:
+    """Return some cells of each column: those of the first rows, or the first there are where those have none."""
+    if not names:
+        return {}
+    cells = {name: _cell(name, stated[name]) for name in names}
+    rows = connection.execute(f"SELECT {', '.join(cells.values())} FROM cells LIMIT {_SAMPLE}").fetchall()
+    samples: dict[str, list[str]] = {}
+    for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True):
+        samples[name] = [cell for cell in column if cell is not None]
+        if not samples[name] and len(rows) == _SAMPLE:
+            first = f"SELECT {cells[name]} FROM cells WHERE {cells[name]} IS NOT NULL LIMIT {_SAMPLE}"
+            samples[name] = [cell for (cell,) in connection.execute(first).fetchall()]
+    return samples
+
+
+def _matching(
+    connection: duckdb.DuckDBPyConnection,
+    formats: Mapping[str, Sequence[CellFormat]],
+    stated: Mapping[str, _Stated],
+) -> dict[str, list[CellFormat]]:
+    """Return, of each column, those of some formats that all of its cells have."""
+    tests = [(name, form) for name, forms in formats.items() for form in forms]
+    matching: dict[str, list[CellFormat]] = {name: [] for name in formats}
+    for start in range(0, len(tests), _TESTS):
+        some = tests[start : start + _TESTS]
+        items = ", ".join(f"bool_and({_fits(_cell(name, stated[name]), form)})" for name, form in some)
+        answers = connection.execute(f"SELECT {items} FROM cells").fetchone() or ()
+        for (name, form), fits in zip(some, answers, strict=True):
+            if fits:
+                matching[name].append(form)
+    return matching
+
+
+def _with_format(name: str, stated: _Stated, matching: Sequence[CellFormat]) -> ImportedColumn:
+    """Return a column with the first of the formats that it has; as text where another reads its cells as other values."""
     form = matching[0]
     states = stated.kind is not None or (form.kind in ("date", "moment") and form.date == stated.date)
     other = next((another for another in matching[1:] if conflicting(form, another)), None)
@@ -275,16 +363,6 @@ def _choose_format(connection: duckdb.DuckDBPyConnection, name: str, stated: _St
         )
     marked = form.decimal == stated.decimal and form.kind != "integer"
     return ImportedColumn(name, form, guessed=not (states or (marked and form.thousands in ("", stated.thousands))))
-
-
-def _matching(
-    connection: duckdb.DuckDBPyConnection, rows: str, cell: str, formats: Sequence[CellFormat]
-) -> list[CellFormat]:
-    if not formats:
-        return []
-    tests = ", ".join(f"bool_and({_fits(cell, form)})" for form in formats)
-    answers = connection.execute(f"SELECT {tests} FROM {rows}").fetchone() or ()
-    return [form for form, fits in zip(formats, answers, strict=True) if fits]
 
 
 def _refuse_cell(connection: duckdb.DuckDBPyConnection, name: str, cell: str, formats: Sequence[CellFormat]) -> None:
@@ -303,23 +381,62 @@ def _refuse_cell(connection: duckdb.DuckDBPyConnection, name: str, cell: str, fo
     )
 
 
-def _nearest_format(
-    connection: duckdb.DuckDBPyConnection, name: str, cell: str, formats: Sequence[CellFormat], filled: int
-) -> str:
-    """Return which format most cells of a column of text have, and the first that has it not; nothing where most have none."""
-    tests = ", ".join(f"count(*) FILTER (WHERE {cell} IS NOT NULL AND {_fits(cell, form)})" for form in formats)
-    counts = connection.execute(f"SELECT {tests} FROM cells").fetchone() or ()
-    best = max(range(len(formats)), key=lambda place: counts[place])
-    if counts[best] * 2 <= filled:
+def _describe_truths(connection: duckdb.DuckDBPyConnection, name: str, cell: str, sample: Sequence[str]) -> str:
+    """Return what reads a column of two words as truths, where one of them means yes or no; else nothing."""
+    if len(set(sample)) > 2 or not {word.lower() for word in sample} & (_YES | _NO):
         return ""
-    misfit = f"SELECT file_row_number + 1, {cell} FROM cells WHERE NOT {_fits(cell, formats[best])} ORDER BY 1 LIMIT 1"
-    row, text = connection.execute(misfit).fetchone() or (0, "")
-    rest = filled - counts[best]
+    different = f"SELECT DISTINCT {cell} FROM cells WHERE {cell} IS NOT NULL LIMIT 3"
+    words = [str(word) for (word,) in connection.execute(different).fetchall()]
+    yes = [word for word in words if word.lower() in _YES]
+    no = [word for word in words if word.lower() in _NO]
+    if len(words) != 2 or not yes + no or len(yes) == 2 or len(no) == 2:
+        return ""
+    true = yes[0] if yes else next(word for word in words if word not in no)
+    false = next(word for word in words if word != true)
+    stated = (json.dumps(f"{name}={word}", ensure_ascii=False) for word in (true, false))
+    return "stays text, since its two words may be truths: --true {} --false {}".format(*stated)
+
+
+def _describe_misfits(connection: duckdb.DuckDBPyConnection, name: str, cell: str, form: CellFormat) -> str:
+    """Return how many cells of a column of text have a format, and which is the first without; nothing where most are."""
+    fits = _fits(cell, form)
+    counts = connection.execute(
+        f"SELECT count(*), count({cell}), count(*) FILTER (WHERE {cell} IS NOT NULL AND {fits}), "
+        f"count(DISTINCT {cell}) FILTER (WHERE NOT {fits}) FROM cells"
+    ).fetchone()
+    rows, filled, fitting, different = counts or (0, 0, 0, 0)
+    if fitting * 2 <= filled:
+        return ""
+    row, text = connection.execute(
+        f"SELECT file_row_number + 1, {cell} FROM cells WHERE NOT {fits} ORDER BY 1 LIMIT 1"
+    ).fetchone() or (0, "")
+    rest = filled - fitting
     are = "is not, in" if rest == 1 else "are not, the first in"
-    return (
-        f"stays text: {counts[best]:,} of {filled:,} cells are {formats[best].describe()}, {rest:,} {are} row {row} "
-        f"({text[:40]!r}): --null {json.dumps(f'{name}={text[:40]}', ensure_ascii=False)} if that means missing"
+    first = (
+        f"stays text: {fitting:,} of {filled:,} cells are {form.describe()}, {rest:,} {are} row {row} ({text[:40]!r})"
     )
+    null = f"--null {json.dumps(f'{name}={text[:40]}', ensure_ascii=False)} if that means missing"
+    other = _other_days(connection, cell, form)
+    if other:
+        return f"{first}: --date {json.dumps(f'{name}={form.date}|{other}', ensure_ascii=False)} reads either"
+    if rest == 1 and row == rows and any(sign.isalpha() for sign in text):
+        return f"{first}: --skip-last 1 if the last row is a total and no row of the table, {null}"
+    if rest <= _FEW_ROWS and row == 1:
+        return f"{first}: --header-rows {rest + 1} if it has names, --skip-first if the rows above are a title, {null}"
+    # many different cells are no marks of missing ones
+    if different > _FEW_MARKS:
+        return f"{first}; {different:,} different ones, so they are no marks of what is missing: correct the file"
+    return f"{first}: {null}"
+
+
+def _other_days(connection: duckdb.DuckDBPyConnection, cell: str, form: CellFormat) -> str:
+    """Return the format of days that all cells have which have not a first one; nothing where there is none."""
+    if form.kind != "date":
+        return ""
+    others = [other for other in day_formats(None) if other.kind == "date" and not conflicting(form, other)]
+    tests = ", ".join(f"bool_and({_fits(cell, other)})" for other in others)
+    answers = connection.execute(f"SELECT {tests} FROM cells WHERE NOT {_fits(cell, form)}").fetchone() or ()
+    return next((other.date for other, fits in zip(others, answers, strict=True) if fits), "")
 
 
 def _as_text(column: ImportedColumn) -> ImportedColumn:
@@ -343,20 +460,20 @@ def _convert(
     import duckdb
 
     values = ", ".join(
-        f"{column.format.value(_cell(column.name, stated[column.name]))} AS {quote_name(column.name)}"
+        f"{read_cell(column.format, _cell(column.name, stated[column.name]))} AS {quote_name(column.name)}"
         for column in columns
     )
     labels = {column.name: list(column.labels) for column in columns if column.labels}
     guessed = [column.name for column in columns if column.guessed and column.format.kind != "text"]
     about = ", ".join(
-        f"{key}: {quote_literal(json.dumps(value, ensure_ascii=False))}"
+        f"{key}: {quote_text(json.dumps(value, ensure_ascii=False))}"
         for key, value in ((LABELS, labels), (GUESSED, guessed))
     )
     copied = False
     try:
         connection.execute(
             f"COPY (SELECT {values} FROM cells) "
-            f"TO {quote_literal(str(target))} (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{about}}})"
+            f"TO {quote_text(str(target))} (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{about}}})"
         )
         copied = True
     except duckdb.Error:

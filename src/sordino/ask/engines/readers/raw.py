@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sordino.ask.engines.csv_lines import copy_marked, read_csv
+from sordino.ask.engines.instances import SpillDirectory
+from sordino.core.cell_formats import CellFormat
 from sordino.core.cell_grammar import DAY, DECIMAL, FALSE, TRUE, WHOLE
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Integer
 from sordino.core.errors import SourceError, nearest
+from sordino.core.source import Csv, header_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def load_rows(
-    path: Path | str,
-    domain: Domain,
-    *,
-    names: Sequence[str] | None = None,
-    delimiter: str = ",",
-    null_values: Sequence[str] = (),
-    quote: str = '"',
-) -> pa.Table:
+def load_rows(path: Path | str, domain: Domain, csv: Csv | None = None) -> pa.Table:
     """Return the declared columns of a Parquet or CSV file, cells read as declared; what cannot be read is missing.
 
-    NOT PRIVATE: raw rows, and the table's schema metadata says so. `names`, `delimiter`, `null_values` and `quote` say how a
-    CSV file is written; without `names` its first line holds them. Raises SourceError where the file or a column is missing; no
-    cell is ever in an error.
+    NOT PRIVATE: raw rows, and the table's schema metadata says so. `csv` says how a CSV file is written; without it a header
+    line holds the names, and cells may be quoted. Raises SourceError where the file or a column is missing; no cell is ever
+    in an error.
 
     >>> load_rows("no.csv", Domain({"sex": Boolean()}))
     Traceback (most recent call last):
@@ -41,8 +37,8 @@ def load_rows(
         raise SourceError(f"{where}: no such file")
     parquet = where.suffix.lower() in (".parquet", ".pq")
     try:
-        table = _parquet(where) if parquet else _csv(where, names, delimiter, null_values, quote)
-    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        table = _parquet(where) if parquet else _csv(where, domain, csv or Csv(header=True, quote='"'))
+    except (pa.ArrowException, OSError, UnicodeDecodeError, SourceError):
         table = None
     if table is None:
         kind = "Parquet" if parquet else "CSV with as many cells a line as it has names"
@@ -70,30 +66,46 @@ def _parquet(path: Path) -> Any:
     return pq.read_table(path)
 
 
-def _csv(path: Path, names: Sequence[str] | None, delimiter: str, null_values: Sequence[str], quote: str) -> Any:
-    """Return every column as text, trimmed, null where it is empty or one of the null values."""
+def _csv(path: Path, domain: Domain, csv: Csv) -> Any:
+    """Return every column as text, trimmed, null where it is empty or means missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    from pyarrow import csv
 
-    header = list(names) if names is not None else _first_line(path, delimiter)
-    raw = csv.read_csv(
-        path,
-        read_options=csv.ReadOptions(column_names=header, skip_rows=1 if names is None else 0),
-        parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=quote or False),
-        convert_options=csv.ConvertOptions(column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False),
-    )
-    nothing = pa.array(["", *null_values])
+    formats = csv.formats(domain.columns)
+    raw = _read_plain(path, csv) if csv.is_plain and not formats else _read_written(path, csv, formats)
     columns = []
-    for name in header:
+    for name in raw.column_names:
         text = pc.utf8_trim_whitespace(raw[name])
-        columns.append(pc.if_else(pc.is_in(text, value_set=nothing), pa.scalar(None, pa.string()), text))
-    return pa.table(columns, names=header)
+        # a cell with a format of its own was read, also where it means missing
+        missing = pa.array([] if name in formats else csv.missing_cells(name), pa.string())
+        columns.append(pc.if_else(pc.is_in(text, value_set=missing), pa.scalar(None, pa.string()), text))
+    return pa.table(columns, names=raw.column_names)
 
 
-def _first_line(path: Path, delimiter: str) -> list[str]:
-    with path.open(encoding="utf-8-sig") as file:
-        return [n.strip().strip('"') for n in file.readline().rstrip("\r\n").split(delimiter)]
+def _read_plain(path: Path, csv: Csv) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    header = list(header_names(path, csv))
+    return arrow.read_csv(
+        path,
+        read_options=arrow.ReadOptions(column_names=header, skip_rows=int(csv.header)),
+        parse_options=arrow.ParseOptions(delimiter=csv.between, quote_char=csv.quote or False),
+        convert_options=arrow.ConvertOptions(
+            column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
+        ),
+    )
+
+
+def _read_written(path: Path, csv: Csv, formats: Mapping[str, Sequence[CellFormat]]) -> pa.Table:
+    """Read a file of another encoding, with lines aside, or with formats, as questions read it."""
+    import duckdb
+
+    with SpillDirectory() as folder, duckdb.connect() as connection:
+        copy = f"{folder}/rows"
+        copy_marked(str(path), copy, csv)
+        rows = read_csv(str(path), csv, formats=formats, at=copy, marked=True)
+        return connection.execute(f"SELECT * FROM {rows}").to_arrow_table()
 
 
 _OFFSET = "(?:Z|UTC|.{10,}[+-][0-9:]+)$"

@@ -6,18 +6,23 @@ labels of a codebook, and what was done to its names. It is for the curator, who
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import datetime
 import glob
+import importlib
+import lzma
 import math
-import tempfile
+import shutil
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sordino.ask.engines.instances import SpillDirectory
 from sordino.ask.engines.readers.csv_import import (
     CsvDialect,
     check_quotes,
@@ -25,7 +30,9 @@ from sordino.ask.engines.readers.csv_import import (
     describe_bad_byte,
     read_csv_batches,
 )
+from sordino.ask.engines.sql_text import quote_name
 from sordino.core.errors import DeclarationError, SourceError, arg, nearest
+from sordino.core.source import name_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +44,9 @@ _STATISTICS = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
 _JSON = (".json", ".jsonl", ".ndjson")
 _TEXT = (".csv", ".tsv", ".txt", ".data")
 _SQLITE = (".db", ".sqlite", ".sqlite3")
-READ = (*_TEXT, *_SHEETS, *_STATISTICS, *_JSON, *_SQLITE, ".zip")
+# One file that was packed by itself, and the module that unpacks it.
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
+READ = (*_TEXT, *_SHEETS, *_STATISTICS, *_JSON, *_SQLITE, ".zip", *_PACKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +165,9 @@ def _open_file(path: Path, layout: Layout) -> Iterator[TextTable]:
     elif ending == ".zip":
         with _open_zip(path, layout) as table:
             yield table
+    elif ending in _PACKED:
+        with _open_packed(path, layout) as table:
+            yield table
     elif ending in (".parquet", ".pq", ".arrow", ".feather", ".duckdb"):
         raise DeclarationError(f"{path} has typed columns already: sordino init {path} reads it as it is")
     else:
@@ -169,9 +181,9 @@ _ROWS = ("header", "header_rows", "names", "skip_first", "skip_last")
 
 def _kind_of(ending: str, layout: Layout) -> tuple[str, Sequence[str]]:
     """Return a kind of file in words, and what of a layout it takes."""
-    if ending == ".zip":
+    if ending == ".zip" or ending in _PACKED:
         # what is stated goes to the file in it, which checks it
-        return "a zip file", tuple(layout.__dataclass_fields__)
+        return "a packed file", tuple(layout.__dataclass_fields__)
     if layout.widths:
         return "columns of fixed width", (*_ROWS, "widths", "encoding")
     if ending in _SHEETS:
@@ -189,35 +201,17 @@ def _kind_of(ending: str, layout: Layout) -> tuple[str, Sequence[str]]:
 
 
 def _header(rows: Sequence[Sequence[str]], width: int, layout: Layout) -> tuple[list[str], list[str]]:
-    """Return the names of columns and what was done to them; an upper row of a merged header reaches to its next name."""
-    notes: list[str] = []
+    """Return the names of columns and what was done to them."""
     if layout.names:
         if len(layout.names) != width:
             raise DeclarationError(
                 f"there are {width} columns, and {len(layout.names)} names: state one for each column"
             )
-        return list(layout.names), notes
+        return list(layout.names), []
     if not rows:
-        return [f"c{place}" for place in range(1, width + 1)], notes
-    levels = [[*(cell.strip() for cell in row), *[""] * (width - len(row))][:width] for row in rows]
-    for upper in levels[:-1]:
-        for place in range(1, width):
-            upper[place] = upper[place] or upper[place - 1]
-    names = [" ".join(dict.fromkeys(cell for cell in cells if cell)) for cells in zip(*levels, strict=True)]
-    taken: set[str] = set()
-    for place, name in enumerate(names, start=1):
-        new = name or f"column_{place}"
-        tries = 2
-        while new.lower() in taken:
-            new = f"{name or f'column_{place}'}_{tries}"
-            tries += 1
-        if not name:
-            notes.append(f"column {place} has no name in the header, so it is {new!r} here")
-        elif new != name:
-            notes.append(f"column {place} is named {name!r} as one before it is, so it is {new!r} here")
-        taken.add(new.lower())
-        names[place - 1] = new
-    return names, notes
+        return [f"c{place}" for place in range(1, width + 1)], []
+    named, remarks = name_columns(rows, width)
+    return list(named), remarks
 
 
 def _require_header(layout: Layout) -> bool:
@@ -298,9 +292,17 @@ def _open_lines(path: Path, layout: Layout) -> Any:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from None
 
 
+def _check_mark(path: Path, encoding: str) -> None:
+    """Raise DeclarationError where a file begins with the mark of UTF-8, and another encoding is stated."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        if file.read(3) == codecs.BOM_UTF8 and not encoding.startswith("utf-8"):
+            raise DeclarationError(f"{path} begins with the mark of UTF-8: leave out {arg('encoding=')}{encoding!r}")
+
+
 def _read_csv(path: Path, layout: Layout) -> TextTable:
     """Return the rows of a CSV file; a first line `sep=;`, as Excel writes it, states the delimiter."""
     header = _require_header(layout)
+    _check_mark(path, _encoding(layout))
     try:
         with _open_lines(path, layout) as file:
             first = file.readline()
@@ -331,6 +333,12 @@ def _read_csv(path: Path, layout: Layout) -> TextTable:
                 f"if there is one column"
             )
     names, notes = _header(rows, len(sample), layout)
+    if layout.delimiter is not None and len(sample) == 1:
+        notes += [
+            f"no {between!r} in the first line, so there is one column; {mark!r} is there"
+            for mark in ";\t|,"
+            if mark in first
+        ]
     check_quotes(path, quote)
     batches = read_csv_batches(path, names, dialect, skip_rows=skipped, header_rows=len(rows))
     return TextTable(names, _without_last(batches, layout.skip_last), notes=notes)
@@ -478,13 +486,23 @@ def _open_json(path: Path, layout: Layout) -> Iterator[TextTable]:
         try:
             described = connection.execute(f"DESCRIBE SELECT * FROM {rows}", [str(path), kind]).fetchall()
             names = [str(line[0]) for line in described]
-            texts = ", ".join(f"{_quoted(name)} ->> '$' AS {_quoted(name)}" for name in names)
+            texts = ", ".join(f"{quote_name(name)} ->> '$' AS {quote_name(name)}" for name in names)
+            few = connection.execute(f"SELECT {texts} FROM {rows} LIMIT 2", [str(path), kind]).fetchall()
             batches = connection.sql(f"SELECT {texts} FROM {rows}", params=[str(path), kind]).to_arrow_reader(_BATCH)
         except duckdb.Error:
             raise SourceError(
                 f"{path} is no JSON array of objects, and no lines of them: nothing was written"
             ) from None
-        yield TextTable(names, _without_last(_cast_batches(batches), layout.skip_last))
+        lists = (
+            [name for name, cell in zip(names, few[0], strict=True) if str(cell).startswith("[{")]
+            if len(few) == 1
+            else []
+        )
+        notes = [
+            f"{name}: a list of objects in the one row that there is: if it is the table, write it to a file"
+            for name in lists
+        ]
+        yield TextTable(names, _without_last(_cast_batches(batches), layout.skip_last), notes=notes)
 
 
 def _cast_batches(batches: Any) -> Iterator[pa.RecordBatch]:
@@ -506,8 +524,8 @@ def _open_sqlite(path: Path, layout: Layout) -> Iterator[TextTable]:
         relation, columns = sqlite_columns(str(path), layout.relation)
         names = [name for name, _ in columns]
         with open_sqlite(str(path)) as connection:
-            chosen = ", ".join(f"CAST({_quoted(name)} AS TEXT)" for name in names)
-            rows = connection.execute(f"SELECT {chosen} FROM {_quoted(relation)}")
+            chosen = ", ".join(f"CAST({quote_name(name)} AS TEXT)" for name in names)
+            rows = connection.execute(f"SELECT {chosen} FROM {quote_name(relation)}")
             texts = (
                 [cell if isinstance(cell, str) or cell is None else cell.decode("latin-1") for cell in row]
                 for row in rows
@@ -527,8 +545,8 @@ def _open_postgres(source: str, layout: Layout) -> Iterator[TextTable]:
     table = source_from(source, relation=layout.relation)
     with contextlib.closing(open_connection(table)) as connection:
         names = list(read_columns(connection, table))
-        chosen = ", ".join(f"{_quoted(name)}::text" for name in names)
-        relation = ".".join(_quoted(part) for part in layout.relation.split("."))
+        chosen = ", ".join(f"{quote_name(name)}::text" for name in names)
+        relation = ".".join(quote_name(part) for part in layout.relation.split("."))
         with connection.cursor("sordino_import") as cursor:
             cursor.itersize = _BATCH
             cursor.execute(f"SELECT {chosen} FROM {relation}".encode())
@@ -536,10 +554,29 @@ def _open_postgres(source: str, layout: Layout) -> Iterator[TextTable]:
 
 
 @contextlib.contextmanager
+def _open_packed(path: Path, layout: Layout) -> Iterator[TextTable]:
+    """Open the one file that was packed, such as people.csv.gz."""
+    unpack = importlib.import_module(_PACKED[path.suffix.lower()])
+    whole = False
+    with SpillDirectory() as folder:
+        target = Path(folder) / path.stem
+        try:
+            with unpack.open(path) as packed, target.open("wb") as plain:
+                shutil.copyfileobj(packed, plain, 1 << 20)
+            whole = True
+        except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error):
+            whole = False
+        if not whole:
+            raise SourceError(f"{path} cannot be unpacked: check that it is whole and what its ending says")
+        with _open_file(target, layout) as table:
+            yield table
+
+
+@contextlib.contextmanager
 def _open_zip(path: Path, layout: Layout) -> Iterator[TextTable]:
     """Open the one file of an archive that can be read, or the one that the layout names."""
     try:
-        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(prefix="sordino-") as folder:
+        with zipfile.ZipFile(path) as archive, SpillDirectory() as folder:
             members = [
                 name for name in archive.namelist() if Path(name).suffix.lower() in READ and not name.startswith("__")
             ]
@@ -596,7 +633,3 @@ def _open_files(files: Sequence[Path], layout: Layout) -> Iterator[TextTable]:
                     yield pa.RecordBatch.from_arrays(columns, names=[*names, *extra])
 
     yield TextTable([*names, *extra], batches(), notes=notes)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
