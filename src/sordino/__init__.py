@@ -157,8 +157,8 @@ register_features(
         "plot": "sordino.reporting.charts",
         "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",
-        "tables_html": "sordino.reporting.released_tables",
         "run_replicates": "sordino.ask.engines.replicates",
+        "tables_html": "sordino.reporting.released_tables",
     }
 )
 find_moved_modules()

@@ -146,6 +146,26 @@ def test_a_format_that_would_change_nothing_is_refused(
     assert server.send("GET", "/v1/releases").json()["releases"] == []
 
 
+def test_a_plan_of_several_selects_says_what_one_tabulation_would_save(
+    server: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, _, project = write_plan(server)
+    ages = "BIN(age, 0, 30, 60, 120)"
+    keys = ("sex, age_group", "sex", "age_group")
+    text = "; ".join(
+        f"SELECT {by.replace('age_group', f'{ages} AS age_group')}, COUNT(*) AS n FROM people "
+        f"GROUP BY {by.replace('age_group', ages)}"
+        for by in keys
+    )
+    assert main(["plan", text, "--epsilon", "0.5", *project]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert 'sd.tabulate([["sex", "age_group"], ["sex"], ["age_group"]])' in shown
+    assert main(["plan", text, "--epsilon", "0.5", "--format", "json", *project]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["as_tabulation"]["tables"] == [["sex", "age_group"], ["sex"], ["age_group"]]
+    assert len(data["as_tabulation"]["errors_now"]) == 3
+
+
 def test_a_repeated_request_is_charged_once(server: Served) -> None:
     plan, folder, project = write_plan(server)
     for name in ("one", "two"):

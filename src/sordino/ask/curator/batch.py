@@ -22,6 +22,7 @@ from sordino.ask.queries.tabulation import Tabulation, check_tabulation, describ
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, SordinoError, arg
 from sordino.core.estimates.table_cells import name_table
 from sordino.core.loss import (
+    ZCDP,
     Loss,
     LossArguments,
     Number,
@@ -41,6 +42,8 @@ _MOST = Fraction(10**5)
 
 # questions whose errors as one tabulation are listed in words
 _LISTED = 6
+# different tables of which a tabulation is planned only for the comparison, where the search for its marginals is numeric
+_MOST_COMPARED = 100
 # the least mean gain, as a logarithm, that is worth a note
 _WORTH = 0.01
 
@@ -256,6 +259,8 @@ def join_questions(plans: Sequence[Plan]) -> Tabulation | None:
         names = tuple(keys[group.of].alias for group in question.groups)
         tables.setdefault(frozenset(names), names)
     if len(tables) < 2 or not measures:
+        return None
+    if len(tables) > _MOST_COMPARED and not isinstance(plans[0].asked, ZCDP):
         return None
     first = cast(Aggregation, questions[0])
     try:
