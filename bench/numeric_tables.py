@@ -10,7 +10,7 @@ import csv
 import importlib.util
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,11 @@ class NumericTable:
     @property
     def rows(self) -> int:
         return len(next(iter(self.columns.values())))
+
+    def head(self, rows: int) -> NumericTable:
+        """Return the first rows; the name says how many."""
+        columns = {n: v[:rows] for n, v in self.columns.items()}
+        return replace(self, name=f"{self.name}, {rows:,} rows", columns=columns)
 
 
 def diamonds(folder: Path) -> NumericTable:

@@ -1,12 +1,13 @@
 """Our synthetic rows of tables with wide columns of numbers beside those of other libraries, at equal (epsilon, delta).
 
 python bench/peers/numeric_synthesis.py --table diamonds --epsilon 1 --seeds 3 --peer sordino,sordino-aim,dpmm-mst
-python bench/peers/numeric_synthesis.py --write bench/results/synth-numbers.md
+python bench/peers/numeric_synthesis.py --write bench/results/synth-beside-peers.md   # its last part, of the figures in --keep
 
 Each fit runs in a process of its own, in the environment of its library (`synthesis.py --install`); a library that is not
 installed is left out with a message. Bounds are declared far beyond the rows. dpmm cuts columns by its own private bins, for
 a tenth of epsilon; SmartNoise takes codes, so it gets 64 runs of equal width over the bounds, in which its rows are spread
-evenly: that is public. The figures of a run are added to --keep.
+evenly: that is public. mbi 2 has no mechanism: its own MST and AIM are SmartNoise's. The figures of a run are added to --keep,
+and a run that is there is not run again. `--rows` takes the first so many rows of a table, to try the script.
 """
 
 from __future__ import annotations
@@ -31,17 +32,25 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 DELTA = "1e-9"
-PEERS = ("sordino", "sordino-aim", "sordino-mst", "sordino-tree", "resampled", "dpmm-mst", "dpmm-aim", "smartnoise-mst")
+OWN = ("sordino-aim", "sordino-mst", "sordino-tree")
+OTHERS = ("dpmm-mst", "dpmm-aim", "smartnoise-mst", "smartnoise-aim")
+PEERS = ("sordino", *OWN, "resampled", *OTHERS)
 MEASURES = ("1-way", "2-way", "3-way", "KS", "r error", "r kept", "R2", "R2 real")
+# Measures by which methods are compared, and whether more of it is better.
+_COMPARED = {"1-way": False, "2-way": False, "3-way": False, "KS": False, "r error": False, "R2": True}
+# A method of our own is ahead where it is better by more than this share.
+_NEAR = 0.02
 _RUNS = 64
+PART = "## Wide columns of numbers"
 INTRODUCTION = f"""\
-# Synthetic rows of wide columns of numbers, beside other libraries
+{PART}
 
-`python bench/peers/numeric_synthesis.py --write bench/results/synth-numbers.md` writes this page from its runs. Equal epsilon
-and delta {DELTA}; bounds are declared far beyond the rows. Distances are over 16 cells by each column's own quantiles; KS is
-the mean largest difference of distribution functions; `r error` the mean difference of Pearson correlations, `r kept` the mean
-ratio to the table's, of pairs of at least .5; `R2` of a linear regression trained on the drawn rows and tested on real ones,
-beside the same trained on real ones. Seconds are of the processor, fit and draw.
+`python bench/peers/numeric_synthesis.py --write bench/results/synth-beside-peers.md` writes this part from its runs. Equal
+epsilon and delta {DELTA}; bounds are declared far beyond the rows. Distances are over 16 cells by each column's own
+quantiles; KS is the mean largest difference of distribution functions; `r error` the mean difference of Pearson correlations,
+`r kept` the mean ratio to the table's, of pairs of at least .5; `R2` of a linear regression trained on the drawn rows and
+tested on real ones, beside the same trained on real ones. A number in brackets is the number of seeds that figures are the
+mean of. Seconds are of the processor, fit and draw.
 """
 
 
@@ -184,24 +193,65 @@ def stored(path: Path) -> list[dict[str, Any]]:
 
 
 def page(figures: list[dict[str, Any]]) -> str:
-    """Return the page: a table of figures, the mean over seeds, for each table of data and epsilon."""
-    lines = [INTRODUCTION]
+    """Return the part of the page: who is ahead of `synth.fit`, and means over seeds by table of data and epsilon."""
+    lines = [INTRODUCTION, *verdict(figures), ""]
     for table, epsilon in dict.fromkeys((f["table"], f["epsilon"]) for f in figures):
-        lines += [f"## {table}, epsilon {epsilon}", "", f"| method (seeds) | {' | '.join(MEASURES)} | seconds |"]
+        lines += [f"### {table}, epsilon {epsilon}", "", f"| method (seeds) | {' | '.join(MEASURES)} | seconds |"]
         lines += ["|---|" + "---|" * (len(MEASURES) + 1)]
         for peer in PEERS:
             runs = [f for f in figures if (f["table"], f["epsilon"], f["peer"]) == (table, epsilon, peer)]
             ended = [f for f in runs if "failure" not in f]
             if ended:
-                means = [
-                    f"{statistics.fmean(f[m] for f in ended):.3f}" if m in ended[0] else ""
-                    for m in (*MEASURES, "cpu_s")
-                ]
-                lines.append(f"| {peer} ({len(ended)}) | {' | '.join(means)} |")
+                values = means(ended)
+                cells = [f"{values[m]:.3f}" if m in values else "" for m in (*MEASURES, "cpu_s")]
+                lines.append(f"| {peer} ({len(ended)}) | {' | '.join(cells)} |")
             elif runs:
                 lines.append(f"| {peer}: {runs[0]['failure']} |" + " |" * (len(MEASURES) + 1))
         lines.append("")
     return "\n".join(lines)
+
+
+def means(runs: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the mean of each measure over the runs, those that all of them have."""
+    return {m: statistics.fmean(f[m] for f in runs) for m in (*MEASURES, "cpu_s") if all(m in f for f in runs)}
+
+
+def verdict(figures: list[dict[str, Any]]) -> list[str]:
+    """Return a line for each method that is ahead of `synth.fit` on a table, with its figure, and ours after it.
+
+    A method of our own counts where it is better by more than 2%.
+    """
+    lines = []
+    for table, epsilon in dict.fromkeys((f["table"], f["epsilon"]) for f in figures):
+        by_peer: dict[str, list[dict[str, Any]]] = {}
+        for f in figures:
+            if (f["table"], f["epsilon"]) == (table, epsilon) and "failure" not in f:
+                by_peer.setdefault(f["peer"], []).append(f)
+        if "sordino" not in by_peer:
+            continue
+        ours = means(by_peer["sordino"])
+        for peer in (*OWN, *OTHERS):
+            theirs = means(by_peer.get(peer, [ours | {"cpu_s": 0.0}]))
+            slack = _NEAR if peer in OWN else 0.0
+            ahead = [
+                f"{m} {theirs[m]:.3f} for {ours[m]:.3f}"
+                for m, more in _COMPARED.items()
+                if (theirs[m] > ours[m] * (1 + slack) if more else theirs[m] < ours[m] * (1 - slack))
+            ]
+            if ahead:
+                lines.append(f"- {peer} on {table} at epsilon {epsilon}: {', '.join(ahead)}")
+    return (
+        ["**Ahead of `synth.fit`** (its figure, for ours):", "", *lines]
+        if lines
+        else ["Nothing is ahead of `synth.fit`."]
+    )
+
+
+def write_part(path: Path, part: str) -> None:
+    """Put this part at the end of a page, in place of the one that was there."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = text[: text.index(PART)] if PART in text else text
+    path.write_text(before + ("\n" if before and not before.endswith("\n\n") else "") + part, encoding="utf-8")
 
 
 def main() -> None:
@@ -223,14 +273,15 @@ def main() -> None:
     )
     parser.add_argument("--venvs", type=Path, default=HERE.parent / "results" / "venvs")
     parser.add_argument("--keep", type=Path, default=HERE.parent / "results" / "numeric_synthesis.jsonl")
+    parser.add_argument("--rows", type=int, help="the first so many rows of each table")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     if options.write:
-        options.write.write_text(page(stored(options.keep)), encoding="utf-8")
+        write_part(options.write, page(stored(options.keep)))
         return
     there = {(f["table"], f["epsilon"], f["peer"], f["seed"]) for f in stored(options.keep)}
     for name in options.table.split(","):
-        table = NUMERIC[name](options.data)
+        table = NUMERIC[name](options.data) if options.rows is None else NUMERIC[name](options.data).head(options.rows)
         for epsilon, peer, seed in itertools.product(
             options.epsilon.split(","), options.peer.split(","), range(options.seeds)
         ):

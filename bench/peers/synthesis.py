@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 import numpy as np
+from peers.numeric_synthesis import PART
 from peers.peer_page import FLOOR, OURS, Figure, page
 from table_shapes import SHAPES, Table, adult_discrete, distances
 
@@ -182,7 +183,10 @@ def main() -> None:
     elif options.write:
         found = stored(options.keep)
         text = page(found, PEERS, describe([f.table for f in found]), DELTA)
-        options.write.write_text(text, encoding="utf-8")
+        # the part on wide columns of numbers is `numeric_synthesis.py`'s
+        there = options.write.read_text(encoding="utf-8") if options.write.exists() else ""
+        part = there[there.index(PART) :] if PART in there else ""
+        options.write.write_text(f"{text}\n{part}" if part else text, encoding="utf-8")
     else:
         keep(options)
 

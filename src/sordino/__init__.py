@@ -151,10 +151,13 @@ register_features(
         "board_page": "sordino.reporting.board",
         "draw_table_noise": "sordino.tables.replicated_noise",
         "encode_workbook_of": "sordino.reporting.workbook",
+        "find_rule_problems": "sordino.synth.rule_text",
         "item_names": "sordino.ask.engines.column_names",
+        "parts_of_cells": "sordino.tables.least_squares",
         "plot": "sordino.reporting.charts",
         "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",
+        "tables_html": "sordino.reporting.released_tables",
         "run_replicates": "sordino.ask.engines.replicates",
     }
 )

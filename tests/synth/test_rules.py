@@ -251,6 +251,28 @@ def test_random_sets_of_rules_hold_in_every_row(seed: int) -> None:
                 assert ROWS[text](row), (texts, text, row)
 
 
+@pytest.mark.parametrize(
+    ("texts", "possible"),
+    [
+        (["b <= 3", "b > 5"], False),
+        (["b <= y", "y < b"], False),
+        (["never b < 7", "never b >= 7"], False),
+        (["never k = 'p' OR k = 'q' OR k = 'r'"], False),
+        (["never b IS NOT NULL AND l = 's'"], True),
+        (["never b IS NOT NULL"], True),
+        (["blank b when l = 't'", "b <= 3"], True),
+    ],
+)
+def test_rules_that_only_blank_cells_keep_to_contradict_each_other(texts: list[str], possible: bool) -> None:
+    rules = [synth.read_rule(text, tuple(DOMAIN)) for text in texts]
+    columns = [model_column(name, DOMAIN) for name in DOMAIN]
+    if possible:
+        check_rules(rules, columns, DOMAIN)
+    else:
+        with pytest.raises(sd.errors.DeclarationError, match="no declared values keep to all of"):
+            check_rules(rules, columns, DOMAIN)
+
+
 def test_rows_that_a_model_hardly_has_are_completed() -> None:
     """Columns whose rows all break the rules come out within what the rules leave."""
     domain = sd.Domain({n: sd.Integer(0, 999) for n in ("a", "b", "c")})

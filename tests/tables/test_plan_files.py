@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import python_calamine
 
@@ -104,6 +105,45 @@ def test_a_workbook_has_a_sheet_for_each_table(server: Served) -> None:
     notes = [row[0] for row in rows[3 + len(expected) :]]
     assert any("made whole" in str(note) for note in notes)
     assert any("charge c-0001" in str(note) for note in notes)
+
+
+def test_parquet_files_and_a_page_hold_the_same_tables(server: Served) -> None:
+    plan, folder, project = write_plan(server)
+    ask = ["tabulate", str(plan), "--request-id", "w", *project]
+    assert main([*ask, "-o", str(folder), "--format", "parquet"]) == 0
+    assert main([*ask, "-o", str(folder.with_name("tables.html")), "--confidence", "0.8"]) == 0
+    assert {path.name for path in folder.iterdir()} == {
+        "release.json",
+        "sex.parquet",
+        "sex_decade.parquet",
+        "total.parquet",
+    }
+    release = Release.from_dict(json.loads((folder / "release.json").read_text()))
+    for table in release.tables:
+        stored = pq.read_table(folder / f"{'_'.join(table) or 'total'}.parquet")
+        assert stored.to_pylist() == release.tables[table].to_pylist()
+        about = json.loads(stored.schema.metadata[b"sordino.release"])
+        assert any("charge c-0001" in note for note in about["notes"])
+    page = folder.with_name("tables.html").read_text()
+    assert page.count("<section id=") == 3
+    assert "intervals are at 80%" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-o", "tables", "--format", "json"], "json goes with --plan"),
+        (["--plan", "--format", "parquet"], "parquet is of a folder of tables"),
+        (["-o", "tables.html", "--format", "csv"], "csv is of a folder of tables"),
+    ],
+)
+def test_a_format_that_would_change_nothing_is_refused(
+    server: Served, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    plan, _, project = write_plan(server)
+    assert main(["tabulate", str(plan), *options, *project]) == 2
+    assert words in capsys.readouterr().err
+    assert server.send("GET", "/v1/releases").json()["releases"] == []
 
 
 def test_a_repeated_request_is_charged_once(server: Served) -> None:

@@ -150,7 +150,7 @@ class Release:
     def value(self) -> Any:
         """The number, where the release is one; a search's numbers by name, None if it found none; else the list of rows."""
         if self.is_search:
-            return {n: _plain_number(v) for n, v in self.chosen if v is not None} if self.found else None
+            return {n: int_or_float(v) for n, v in self.chosen if v is not None} if self.found else None
         if not self.keys and len(self.outputs) == 1:
             return self.outputs[0].estimate.values()[0]
         return self.rows if self.keys else self.rows[0]
@@ -192,10 +192,15 @@ class Release:
     @property
     def tables(self) -> ReleasedTables:
         """The tables of a tabulation by their columns, each with intervals at 95%; AttributeError for other releases."""
-        estimates = [o.estimate for o in self.outputs]
-        if not estimates or not all(isinstance(e, TableCells) and e.is_whole_release for e in estimates):
+        if not self.is_tabulation:
             raise AttributeError("this release holds one table, .table: several are asked for by sd.tabulate")
-        return ReleasedTables(self.keys, self.outputs)
+        return ReleasedTables(self)
+
+    @property
+    def is_tabulation(self) -> bool:
+        """Whether it holds the tables of a tabulation, all of them."""
+        estimates = [o.estimate for o in self.outputs]
+        return bool(estimates) and all(isinstance(e, TableCells) and e.is_whole_release for e in estimates)
 
     def error(self, confidence: float = 0.95) -> Any:
         """Return the error that is not exceeded with probability `confidence`, for each value by itself.
@@ -452,6 +457,9 @@ class Release:
         return "\n".join([self.question, *lines, *more, self.summary(), *beside])
 
     def _repr_html_(self) -> str:
+        if self.is_tabulation and any(key.name == BY_COLUMNS for key in self.keys):
+            html: str = load_feature("tables_html")(self)
+            return html
         rows = self.display_rows(0.95)
         more = [f"{len(rows) - 200} more rows"] if len(rows) > 200 else []
         from sordino.core.notebook_tables import html_table
@@ -469,7 +477,7 @@ class Release:
             if parameter == name:
                 if value is None:
                     raise QuestionRefused(f"the search found no {name} bound to ask with: {'; '.join(self.notes)}")
-                return _plain_number(value)
+                return int_or_float(value)
         raise AttributeError(f"this release chose no {name} bound: only find_bounds does")
 
     def _instead(self) -> str:
@@ -602,7 +610,8 @@ def show_rows(error: float, unit: str) -> str:
     return f"at most {math.ceil(error):,} {unit}"
 
 
-def _plain_number(value: Fraction) -> int | float:
+def int_or_float(value: Fraction) -> int | float:
+    """Return a number as JSON and tables have it: an int where it is whole."""
     return int(value) if value.denominator == 1 else float(value)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import UnknownName, nearest
+from sordino.core.estimates.estimate import take_rows
 from sordino.core.estimates.table_cells import TableCells, name_table
+from sordino.core.lazy import load_feature
 from sordino.core.release_exports import arrow_table
 
 if TYPE_CHECKING:
@@ -22,10 +25,11 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
     Each is an Arrow table of its columns, then of each measure NAME, NAME_low and NAME_high, its interval at 95%.
     """
 
-    def __init__(self, keys: Sequence[Any], outputs: Sequence[Any]) -> None:
-        self._keys = {key.name: key for key in keys}
-        self._outputs = tuple(outputs)
-        cells: TableCells = outputs[0].estimate
+    def __init__(self, release: Any) -> None:
+        self._release = release
+        self._keys = {key.name: key for key in release.keys}
+        self._outputs = tuple(release.outputs)
+        cells: TableCells = release.outputs[0].estimate
         starts = cells.starts()
         self._rows = {
             table: range(start, end) for table, start, end in zip(cells.tables, starts, starts[1:], strict=False)
@@ -39,13 +43,7 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
     def to_arrow(self, columns: str | Sequence[str], *, confidence: float) -> pa.Table:
         """Return one table with its intervals at another confidence."""
         table = (columns,) if isinstance(columns, str) else tuple(columns)
-        rows = self._rows.get(table)
-        if rows is None:
-            same = [name for name in self._rows if sorted(name) == sorted(table)]
-            if not same:
-                near = nearest(name_table(table), [name_table(name) for name in self._rows])
-                raise UnknownName(f"no table by {name_table(table) or 'no column'} was asked for; {near}")
-            rows = self._rows[same[0]]
+        rows = self._find_rows(table)
         data: dict[str, Any] = {}
         kinds: dict[str, str] = {}
         for name in table:
@@ -57,6 +55,36 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
             data[f"{output.name}_low"] = [low for low, _ in ends]
             data[f"{output.name}_high"] = [high for _, high in ends]
         return arrow_table(data, kinds)
+
+    def answer(self, columns: str | Sequence[str]) -> Any:
+        """Return one table as a release of its own: the same answer without the rows of all other tables."""
+        table = (columns,) if isinstance(columns, str) else tuple(columns)
+        rows = self._find_rows(table)
+        keys = [replace(self._keys[name], labels=self._keys[name].labels[rows.start : rows.stop]) for name in table]
+        outputs = [replace(one, estimate=take_rows(one.estimate, list(rows))) for one in self._outputs]
+        names = ", ".join(output.name for output in outputs)
+        question = f"{names} by {' and '.join(table)}" if table else f"{names} in all"
+        return replace(self._release, question=question, keys=tuple(keys), outputs=tuple(outputs), layout=())
+
+    def plot(self, *columns: str, confidence: float = CONFIDENCE, title: str | None = None) -> Any:
+        """Return the picture of one table, `tables.plot("region", "sex")`; of all, without columns, as `release.plot()`."""
+        thing = self.answer(columns) if columns else self._release
+        return load_feature("plot")(thing, confidence=confidence, title=title)
+
+    def _repr_html_(self) -> str:
+        html: str = load_feature("tables_html")(self._release)
+        return html
+
+    def _find_rows(self, table: tuple[str, ...]) -> range:
+        """Return where the rows of a table are, whatever the order of its columns; raises UnknownName for another."""
+        rows = self._rows.get(table)
+        if rows is not None:
+            return rows
+        same = [name for name in self._rows if sorted(name) == sorted(table)]
+        if not same:
+            near = nearest(name_table(table), [name_table(name) for name in self._rows])
+            raise UnknownName(f"no table by {name_table(table) or 'no column'} was asked for; {near}")
+        return self._rows[same[0]]
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         return iter(self._rows)

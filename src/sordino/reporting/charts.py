@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError
+from sordino.core.estimates.table_cells import BY_COLUMNS
 from sordino.core.release import Release
 from sordino.reporting.picture import Picture, encode_picture, need_plots, unchecked
 
@@ -22,7 +23,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
 
     - a Release: its values with their intervals at `confidence`, one panel an answered column; of `find_bounds`, the
       clipped sum against the bound with its error band, and the bound chosen; of `find_contribution_bounds`, what a
-      cap loses against the noise it costs;
+      cap loses against the noise it costs; of a tabulation, its tables beside each other;
     - a sensitivity profile (a table with the columns query, distance, scope, relation, value, exact, and perhaps
       column): sensitivity against distance, one line a query, panels for scope, relation and column;
     - a Representation, or several of one column: the released histogram with its error band; `[representation, rows]` puts
@@ -75,6 +76,8 @@ def _drawer(thing: Any) -> Drawer:
     if isinstance(thing, Release):
         if any(name.startswith("max_") for name, _ in thing.chosen):
             return search_charts.draw_caps
+        if thing.is_tabulation and thing.keys[:1] and thing.keys[0].name == BY_COLUMNS:
+            return release_charts.draw_tables
         return search_charts.draw_bounds if thing.is_search else release_charts.draw
     of_one, of_several = _drawers()
     several = isinstance(thing, (list, tuple))

@@ -19,6 +19,7 @@ from sordino.core.estimates.estimate import explain_no_ends
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ranks import Ranks
 from sordino.core.estimates.selected import Selected
+from sordino.core.estimates.table_cells import TableCells, name_table
 from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.release import show_number, show_rows
 from sordino.reporting.picture import COLORS, SEEDED, add_title, data_of, join_panels
@@ -35,6 +36,8 @@ MOST_GROUPS = 8
 _MOST_UPRIGHT = 40
 # A bin of numbers or days, as its label is written.
 _BIN = re.compile(r"[\[(].*, .*[\])]")
+# Tables of a tabulation that one picture shows.
+_MULTIPLES = 12
 # Rows from which the axis stands at both ends.
 _LONG = 30
 # Pixels that rows share, before they get closer.
@@ -71,6 +74,34 @@ def draw(release: Release, confidence: float, title: str | None) -> tuple[AnyCha
     mark = None if release.private else SEEDED
     width = (120 if release.keys else 0) + 340 * len(panels)
     return add_title(join_panels(panels), title or release.question, notes, width=width, mark=mark)
+
+
+def draw_tables(release: Release, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the charts of a tabulation's tables beside and below each other, each as that of a release of its own."""
+    import altair as alt
+
+    # This refuses a confidence outside (0, 1).
+    release.interval(confidence)
+    tables = list(release.tables)
+    charts = []
+    for table in tables[:_MULTIPLES]:
+        answer = release.tables.answer(table)
+        rows = _rows(answer)
+        panels = [_panel(output, rows, confidence, first=i == 0) for i, output in enumerate(answer.outputs)]
+        words = "by " + " and ".join(table) if table else "in all"
+        charts.append(join_panels(panels).properties(title=alt.TitleParams(words, anchor="start", fontSize=12)))
+    across = 2 if len(release.outputs) == 1 and len(charts) > 1 else 1
+    notes = [f"lines: {100 * confidence:g}% intervals, each by itself"]
+    if len(tables) > _MULTIPLES:
+        notes.append(f"the first {_MULTIPLES} of {len(tables):,} tables: tables.plot(...) draws each")
+    large = [name_table(table) for table in tables[:_MULTIPLES] if _height(release.tables.answer(table)) > MOST_ROWS]
+    notes += [f"the first {MOST_ROWS} rows by {name}" for name in large]
+    seal = f"cost {release.cost.describe()}; privacy unit: {release.privacy_unit}, "
+    notes.append(f"{seal}{release.neighbors.replace('_', '/')}; charge {release.charge}")
+    joined = alt.concat(*charts, columns=across).resolve_scale(color="independent")
+    mark = None if release.private else SEEDED
+    width = 460 * across if len(release.outputs) == 1 else 120 + 340 * len(release.outputs)
+    return add_title(joined, title or release.question, notes, width=width, mark=mark)
 
 
 def _nothing() -> Any:
@@ -190,7 +221,7 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
         )
         return words.properties(width=340, height=height, title=alt.TitleParams(output.name, fontSize=11, dy=6))
     estimate = output.estimate.of if isinstance(output.estimate, Selected) else output.estimate
-    bars = isinstance(estimate, (Noisy, WeightedSum)) and keyed
+    bars = isinstance(estimate, (Noisy, TableCells, WeightedSum)) and keyed
     timed = any(isinstance(v, datetime.date) for v in output.estimate.values())
     spread = not bars and len({v for v in output.estimate.values() if v is not None}) > 1
     placed = [point["value"] for point in _points(output, rows, confidence) if point["value"] is not None]
@@ -323,14 +354,20 @@ def _format_value(value: Any) -> str:
 
 
 def _notes(release: Release, confidence: float) -> list[str]:
-    stated = any(not _lacks_interval(o) and None not in o.estimate.errors(confidence) for o in release.outputs)
-    unstated = [o.name for o in release.outputs if any(e is None for e in o.estimate.errors(confidence))]
-    absent = [o.name for o in release.outputs if any(v is None for v in o.estimate.values())]
+    stated = any(
+        not _lacks_interval(o) and (isinstance(o.estimate, TableCells) or None not in o.estimate.errors(confidence))
+        for o in release.outputs
+    )
+    suppressed = [o.name for o in release.outputs if isinstance(o.estimate, TableCells) and None in o.estimate.values()]
+    others = [o for o in release.outputs if o.name not in suppressed]
+    unstated = [o.name for o in others if any(e is None for e in o.estimate.errors(confidence))]
+    absent = [o.name for o in others if any(v is None for v in o.estimate.values())]
     notes = [f"lines: {100 * confidence:g}% intervals, each by itself"] if stated and _height(release) else []
     why = {o.name: explain_no_ends(o.estimate) for o in release.outputs if isinstance(o.estimate, Computed)}
     private = "no interval is stated, because the width of its noise is private"
     notes += [f"{name}: {why.get(name, private)}" for name in unstated]
     notes += [f"{name}: no value where {'none follows' if name in why else 'a test failed'}" for name in absent]
+    notes += [f"{name}: cells with a small released count are not shown" for name in suppressed]
     without: dict[str, list[str]] = {}
     for output in release.outputs:
         if output.name not in unstated and _lacks_interval(output):

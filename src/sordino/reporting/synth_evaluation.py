@@ -186,6 +186,8 @@ def _correlations(c: Correlations, cost: str, draw: Draw, mark: str | None) -> S
     )
     over = "ranks" if c.kind == "Spearman" else "values"
     noise = f" The query error is about {c.error:.2f} each, at 95%." if c.error else ""
+    if math.isinf(c.error):
+        noise = " The noise hides all of them."
     words = (
         f"Correlations of {over} ({c.kind}), of columns with an order or two values, over cells that follow from synthetic "
         f"rows: equal steps of half their number, half their distance from the median. {most}{noise}"
@@ -235,7 +237,7 @@ def _violations(violations: Sequence[Violation], cost: str) -> Section:
 
 def _trained(scores: Sequence[TrainedScore]) -> Section:
     words = (
-        "Models of scikit-learn, tested on one half of the original's rows: trained on synthetic rows, and trained on the "
+        "Models, tested on one half of the original's rows: trained on synthetic rows, and trained on the "
         "other half. AUC is the chance that a row that meets the condition is ranked above one that does not; R2 is the "
         "share of the variance that is explained."
     )
@@ -269,22 +271,26 @@ def _rows(set_error: SetError, noise: float) -> str:
 
 def _prediction(prediction: Prediction, cost: str) -> Section:
     score = prediction.original
-    error = f"{score.error(1.96):.3f}"
+    base = score.right_by_the_larger_side
     rows = [
-        ("trained on synthetic rows, tested on the original", f"{score.accuracy:.3f}", error),
-        ("the larger side alone, on the original", f"{score.base:.3f}", error),
+        ("trained on synthetic rows, tested on the original", score.right.text(3), _reach(score.right)),
+        ("the larger side alone, on the original", base.text(3), _reach(base)),
         ("trained and tested on synthetic rows: free", f"{prediction.synthetic.accuracy:.3f}", ""),
     ]
     if prediction.reference is not None:
         words = "trained on half of the original, tested on the other: NOT PRIVATE"
         rows.append((words, f"{prediction.reference.accuracy:.3f}", ""))
     if prediction.ranking is not None and prediction.synthetic_ranking is not None:
-        reach = prediction.ranking.advantage.reach
-        shown = f"{reach:.3f}" if math.isfinite(reach) else ""
+        shown = _reach(prediction.ranking.advantage)
         rows.append(("AUC of its score, over six bands, on the original", prediction.ranking.text(), shown))
         rows.append(("AUC of its score on synthetic rows: free", prediction.synthetic_ranking.text(), ""))
     question = f"A scorecard learned by logistic regression: how often does it predict correctly whether {prediction.condition}?"
     return Section("Train on synthetic, test on real", cost, (question,), ("", "right", "95% error"), tuple(rows))
+
+
+def _reach(figure: Figure) -> str:
+    """Return the error of a figure, nothing where the noise leaves everything possible."""
+    return round_up(figure.reach, 3) if math.isfinite(figure.reach) else ""
 
 
 def _histograms(model: Model, evaluation: Evaluation, draw: Draw) -> Section:

@@ -18,7 +18,7 @@ import numpy as np
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.expressions.declared_values import bind_values, is_text, value_keys
-from sordino.ask.queries.expressions.nodes import Bin, Connective, Name, Node, describe
+from sordino.ask.queries.expressions.nodes import Bin, Name, Node, conjuncts, describe
 from sordino.ask.queries.post_processing import finish_answer
 from sordino.core.accounting.events import Composed
 from sordino.core.domain import Domain
@@ -137,6 +137,8 @@ def _make_release(
         question.after, question.formulas, question.hidden, tuple(keys), tuple(outputs), together=False
     )
     unit, _, relation = facts.get("neighbors", "").rpartition(", ")
+    if "assumed" in facts and kind != "noise":
+        notes = (*notes, facts["assumed"])
     return Release(
         question=question.describe(),
         keys=rows_shown[0],
@@ -239,16 +241,9 @@ def _left_by_rules(
     left: Any = 1.0
     for rule in expand_rules(constraints):
         if isinstance(rule, Linear):
-            for condition in _conjuncts(where):
+            for condition in conjuncts(where):
                 left = left * ~np.asarray(rule.rules_out(condition, grid.cells, columns, present))
     return left
-
-
-def _conjuncts(node: Node | None) -> list[Node]:
-    """Return the conditions that a condition asks for all together."""
-    if isinstance(node, Connective) and node.op == "and":
-        return [*_conjuncts(node.left), *_conjuncts(node.right)]
-    return [] if node is None else [node]
 
 
 def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:

@@ -6,6 +6,7 @@ row in all, so a table informs about three columns, three pairs and a triple at 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.fitted_model import FittedModel
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import marginal
-from sordino.synth.measurement import FitSession, rake_pairs
+from sordino.synth.measurement import FitSession, MeasuredCounts, Question, rake_pairs
 
 # The fewest and the most tables that are asked.
 _FEWEST = 8
@@ -31,6 +32,8 @@ _SETS = 20
 _ORDER = 3
 # As many tables are asked as leave the noise of eight cells this many times the rows for its variance.
 _CLEAR = 5.0
+# Contrasts of each order that are taken of released tables.
+_RELEASED = 120
 # The least share of the rows on either side of a cut, in the scale of a contrast.
 _EDGE = 1e-3
 # Contrasts below which measured and other pairs are taken together.
@@ -75,6 +78,61 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
         higher=_scale(orders[3], wide, flat),
         rows=fitted.one_way.rows_deviation,
     )
+
+
+def infer_errors(
+    fitted: FittedModel, counts: MeasuredCounts, within: Sequence[Floats], rows_deviation: float, rng: Rng
+) -> ErrorLaw:
+    """Return the law of the errors of a model of released tables: no loss is left that could ask random tables.
+
+    Contrasts are taken of the released tables instead, between random halves of their columns. Against the model, they say how
+    far it lies from what it was fitted to; against independence, how far columns depend on each other, which is what a model
+    misses of columns that no table holds together. Of triples the same is taken, and where no table has three columns, triples
+    are taken to add no more than pairs.
+    """
+    columns = tuple(_column_noise(fitted, within, c) for c in range(len(fitted.compressed.columns)))
+    against_model: list[Contrast] = []
+    against_independence: list[Contrast] = []
+    orders = {order: _tables_of(counts, order) for order in (2, 3)}
+    for several in orders.values():
+        for chosen, _ in zip(itertools.cycle(several), range(_RELEASED), strict=False):
+            halves = [_half(fitted.compressed.columns[c], rng) for c in chosen]
+            sides = [_standard_half(columns[c].share, half) for c, half in zip(chosen, halves, strict=True)]
+            values = functools.reduce(np.multiply.outer, sides)
+            known = counts.estimate_agreeing(Question(chosen, halves, values, None, 1))
+            # A column of one key has no halves.
+            if known is not None and all(half.any() for half in halves):
+                released = float(known[0][0])
+                deviation = float(known[1][0])
+                model = float((_model(fitted, within, chosen, halves) * values).sum())
+                against_model.append((chosen, ((released - model) ** 2, 1.0, deviation**2)))
+                against_independence.append((chosen, (released**2, 1.0, deviation**2)))
+    rows = fitted.compressed.rows
+    scales = np.geomspace(0.5 * rows, max(rows, 2.0) ** 2, 120)
+    flat = np.ones(len(scales))
+    of_order = {n: [c for c in against_independence if len(c[0]) == n] for n in (2, 3)}
+    unmeasured = _scale(of_order[2], scales, flat)
+    return ErrorLaw(
+        columns,
+        frozenset(counts.tables),
+        own=1.0,
+        measured=_scale([c for c in against_model if len(c[0]) == 2], scales, flat),
+        unmeasured=unmeasured,
+        higher=_scale(of_order[3], scales, flat) if of_order[3] else unmeasured,
+        rows=rows_deviation,
+    )
+
+
+def _tables_of(counts: MeasuredCounts, order: int) -> list[tuple[int, ...]]:
+    """Return the sets of so many columns that a released table holds, each once."""
+    held = {part for table in counts.tables for part in itertools.combinations(table, order)}
+    return sorted(held)
+
+
+def _standard_half(share: Floats, half: Codes) -> Floats:
+    """Return the standardised indicator of a half of the keys."""
+    inside = float((share * half).sum())
+    return _standard(min(max(inside, _EDGE), 1.0 - _EDGE))
 
 
 def _scale(contrasts: Sequence[Contrast], grid: Floats, prior: Floats) -> float:

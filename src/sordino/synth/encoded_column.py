@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,8 @@ import numpy.typing as npt
 from sordino.ask.queries.adaptive.marginal import Axis
 from sordino.ask.queries.expressions.compile import bind_number
 from sordino.ask.queries.expressions.nodes import Name
-from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Fill, Identifier, Integer, Real
-from sordino.core.errors import QuestionRefused
+from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Fill, Identifier, Integer, List, Real
+from sordino.core.errors import QuestionRefused, SordinoError
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.lattice import scale_of, to_lattice
 from sordino.core.noise.rng import Rng
@@ -160,6 +161,16 @@ def histogram_column(name: str, domain: Domain) -> EncodedColumn:
 def model_column(name: str, domain: Domain) -> EncodedColumn:
     """Return the keys of one column, missing too unless it is filled; raises QuestionRefused where they are not public."""
     return _column(name, domain, kept=("keep", "drop"))
+
+
+def model_columns(domain: Domain) -> list[EncodedColumn]:
+    """Return the keys of every declared column that a synthetic table can have: the others have no public keys."""
+    columns = []
+    for name in domain:
+        if not isinstance(domain[name], (Identifier, List)):
+            with suppress(SordinoError):
+                columns.append(model_column(name, domain))
+    return columns
 
 
 def _column(name: str, domain: Domain, *, kept: Sequence[str]) -> EncodedColumn:

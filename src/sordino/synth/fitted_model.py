@@ -13,8 +13,9 @@ import numpy as np
 
 from sordino.synth.denoising import draw_to_product, read_pair
 from sordino.synth.encoded_column import Floats
-from sordino.synth.junction_tree import columns_of, count_cells, junction_tree, maximal_cliques
+from sordino.synth.junction_tree import Pair, columns_of, count_cells, junction_tree, maximal_cliques
 from sordino.synth.markov_random_field import (
+    HARDEST,
     Factor,
     MarkovRandomField,
     calibrate,
@@ -25,14 +26,13 @@ from sordino.synth.markov_random_field import (
 )
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals
+from sordino.synth.pair_moments import meet_moments
 
 # Noisy tables by their columns, ascending.
 Measured = dict[tuple[int, ...], NoisyTable]
 
 # Softness of one-way counts, relative to their variance: they are all but exact.
 _FIRM = 1e-3
-# In rows: below it the fit's steps would no longer be exact, and nothing would be gained.
-_HARDEST = 2e-8
 # Cells that cliques may have for the sake of rules, and the least number of sweeps that fit columns' counts to them.
 _RULE_CELLS = 400_000
 _RULE_SWEEPS = 20
@@ -92,6 +92,32 @@ def fit_field(
     In the end every table counts `rows`: soft measurements that disagree leave a total of their own, farther from the truth
     than the estimate that all one-way counts make together.
     """
+    return _fit(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)[0]
+
+
+def fit_last_field(
+    compressed: CompressedMarginals,
+    measured: Measured,
+    cliques: Sequence[int],
+    *,
+    sweeps: int,
+    potentials: dict[tuple[int, ...], Floats],
+) -> MarkovRandomField:
+    """Return the field that rows are drawn from: that of `fit_field`, with strong correlations as their pairs were read."""
+    field, readings = _fit(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
+    meet_moments(field, compressed, readings)
+    return field
+
+
+def _fit(
+    compressed: CompressedMarginals,
+    measured: Measured,
+    cliques: Sequence[int],
+    *,
+    sweeps: int,
+    potentials: dict[tuple[int, ...], Floats],
+) -> tuple[MarkovRandomField, dict[Pair, Floats]]:
+    """Return the fitted field, and the tables that pairs were read as."""
     rows = compressed.rows
     sizes = compressed.sizes
     if compressed.structure.shares:
@@ -100,14 +126,20 @@ def fit_field(
     field = independent_field(junction_tree(cliques), compressed.counts, rows)
     _apply_rules(field, compressed)
     measurements: list[tuple[tuple[int, ...], Floats, Floats | float]] = [
-        ((c,), counts, np.maximum(_FIRM * variance, _HARDEST * rows))
+        ((c,), counts, np.maximum(_FIRM * variance, HARDEST * rows))
         for c, (counts, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True))
     ]
-    measurements += [
-        (columns, *_soften(compressed, columns, table))
-        for columns, table in measured.items()
-        if field.tree.home(columns, sizes) is not None
-    ]
+    readings: dict[Pair, Floats] = {}
+    for columns, table in measured.items():
+        if field.tree.home(columns, sizes) is None:
+            continue
+        possible = _without_impossible(compressed, columns, table)
+        cells = _read(compressed, columns, possible)
+        if cells is None:
+            measurements.append((columns, *_soften(compressed, columns, possible)))
+        else:
+            readings[columns[0], columns[1]] = cells
+            measurements.append((columns, cells, max(_READ * possible.variance, HARDEST * rows)))
     factors = [
         Factor(columns, counts, softness, potentials.get(columns, np.zeros_like(counts)).copy())
         for columns, counts, softness in measurements
@@ -117,9 +149,9 @@ def fit_field(
     calibrate(field, factors, sizes, sweeps=sweeps)
     potentials.update({f.columns: f.theta for f in factors})
     scale = rows / max(float(field.tables[0].sum()), 1e-9)
-    for table in (*field.tables, *field.separators):
-        table *= scale
-    return field
+    for values in (*field.tables, *field.separators):
+        values *= scale
+    return field, readings
 
 
 def _hold_rules(cliques: Sequence[int], compressed: CompressedMarginals) -> list[int]:
@@ -155,22 +187,24 @@ def _apply_rules(field: MarkovRandomField, compressed: CompressedMarginals) -> N
         make_consistent(field)
 
 
-def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> tuple[Floats, float]:
-    """Return the cells to which one measured table is fitted, and how softly.
+def _without_impossible(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> NoisyTable:
+    """Return a measured table without what was counted where no row can be: that is noise."""
+    if not compressed.structure.within(columns):
+        return counts
+    return NoisyTable(np.where(compressed.independent(columns) > 0.0, counts.cells, 0.0), counts.variance)
 
-    A pair whose rows lie in few cells, or whose columns rise together, is read as such (`read_pair`), all else as lying
-    about independence (`draw_to_product`).
-    """
-    hardest = _HARDEST * compressed.rows
+
+def _read(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> Floats | None:
+    """Return what the table of a pair is read as whose rows lie in few cells, or whose columns rise together (`read_pair`)."""
+    if len(columns) != 2:
+        return None
+    margins = compressed.counts[columns[0]], compressed.counts[columns[1]]
+    scores = list(zip(compressed.scores(columns[0]), compressed.scores(columns[1]), strict=False))
+    return read_pair(counts.cells, margins, counts.variance, scores)
+
+
+def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> tuple[Floats, float]:
+    """Return the cells to which a table that lies about independence is fitted, and how softly (`draw_to_product`)."""
     product = compressed.independent(columns)
-    if compressed.structure.within(columns):
-        # What was counted where no row can be is noise.
-        counts = NoisyTable(np.where(product > 0.0, counts.cells, 0.0), counts.variance)
-    if len(columns) == 2:
-        margins = compressed.counts[columns[0]], compressed.counts[columns[1]]
-        scores = list(zip(compressed.scores(columns[0]), compressed.scores(columns[1]), strict=False))
-        cells = read_pair(counts.cells, margins, counts.variance, scores)
-        if cells is not None:
-            return cells, max(_READ * counts.variance, hardest)
     goal, softness = draw_to_product(product, counts.cells, counts.variance, pair=len(columns) == 2)
-    return goal, max(softness, hardest)
+    return goal, max(softness, HARDEST * compressed.rows)

@@ -12,6 +12,7 @@ from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, arg, nearest
 from sordino.core.loss import ZCDP, ApproxDP, LossArguments, PureDP, read_loss, show_arguments
 from sordino.core.noise.rng import Rng
+from sordino.core.release import Release
 from sordino.synth.answers import ModelParts
 from sordino.synth.contrasts import measure_errors
 from sordino.synth.derived_columns import add_derived
@@ -33,6 +34,7 @@ from sordino.synth.measurement import (
 from sordino.synth.methods import ALL_PAIRS, method_name
 from sordino.synth.model import Model
 from sordino.synth.pair_selection import one_way_noise
+from sordino.synth.released_tables import fit_released
 from sordino.synth.rule_cells import RuleCells, rule_cells
 from sordino.synth.rule_completion import check_rules
 from sordino.synth.rules import Rule
@@ -56,7 +58,7 @@ Algorithm = Callable[[FitSession, Sequence[EncodedColumn]], FittedModel]
 
 @show_arguments(LossArguments)
 def fit(
-    source: Adaptive,
+    source: Adaptive | Release,
     *,
     columns: Sequence[str] | None = None,
     workload: str | Sequence[Sequence[str]] = ALL_PAIRS,
@@ -76,8 +78,20 @@ def fit(
     `predict` names the columns that others will predict from the rows: what depends on them is kept first, above all where
     the loss is small. `rng` serves sampling inside the fit, which is post-processing.
 
+    A `source` may also be the release of a tabulation that counts rows: the model is fitted to its tables, for no loss. Then
+    `columns`, `constraints`, `cap` and `rng` are all that may go with it, and columns that no table holds are not drawn.
+
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
+    if isinstance(source, Release):
+        options = {"workload": workload != ALL_PAIRS, "assume_rows": assume_rows is not None, "predict": predict != ()}
+        refused = [name for name, stated in options.items() if stated] + [n for n, v in loss.items() if v is not None]
+        if refused:
+            raise DeclarationError(
+                f"{arg(f'{refused[0]}=')} goes with a table; a model of released tables is free: leave it out"
+            )
+        _check_cap(cap)
+        return fit_released(source, columns=columns, constraints=constraints, cap=cap, rng=rng)
     return Automatic(columns, constraints, workload, cap, assume_rows, predict).fit(source, **loss, rng=rng)
 
 
@@ -156,8 +170,7 @@ class Automatic(Fitter):
 
     def run(self, plan: FitPlan, rng: Rng | None) -> Model:
         """Check the options, charge and fit; one column has no pairs, so it takes the noise that errs less for it."""
-        if self.cap is not None and (isinstance(self.cap, bool) or not isinstance(self.cap, int) or self.cap < 100):
-            raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
+        _check_cap(self.cap)
         pairs = _workload(self.workload, plan)
         predict = _predicted(self.predict, plan)
         if self.assume_rows is not None and self.assume_rows < 1:
@@ -353,6 +366,11 @@ class FitPlan:
             "table": release.table_name,
         }
         return Model(parts, self.constraints, facts)
+
+
+def _check_cap(cap: int | None) -> None:
+    if cap is not None and (isinstance(cap, bool) or not isinstance(cap, int) or cap < 100):
+        raise DeclarationError("cap, the cells that the model may have, must be a whole number of 100 or more")
 
 
 def _edge_facts(parts: ModelParts) -> dict[str, str]:

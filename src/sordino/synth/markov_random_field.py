@@ -14,6 +14,9 @@ import numpy as np
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import JunctionTree, Link
 
+# The least softness of a table, in shares of the rows: below it the fit's steps would no longer be exact, and nothing would be
+# gained.
+HARDEST = 2e-8
 # The most that one update, and all together, may move the log of a cell.
 _STEP = 4.0
 _FARTHEST = 25.0

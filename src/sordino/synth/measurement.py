@@ -405,12 +405,15 @@ class KeyShares:
 class MeasuredCounts:
     """Every noisy table of a fit: each column's counts over its keys, and `tables` of several columns over codes.
 
-    `laplace` says that the noise is Laplace noise, else it is Gaussian.
+    `laplace` says that the noise is Laplace noise, else it is Gaussian. Where the tables are one least-squares estimate, as
+    those of a tabulation are, they agree and their noise is not independent: `parts` then has the variance of each part of
+    them, by its columns (a part is what a table says beyond its own margins).
     """
 
     one_way: tuple[NoisyTable, ...] = ()
     tables: Mapping[tuple[int, ...], NoisyTable] = field(default_factory=dict)
     laplace: bool = False
+    parts: Mapping[tuple[int, ...], float] = field(default_factory=dict)
 
     def estimate(self, asked: Question, keys: KeyShares) -> tuple[Floats, Floats] | None:
         """Return the values and deviations of a question, None where no measured table holds its columns.
@@ -423,6 +426,8 @@ class MeasuredCounts:
         """
         if not self.one_way:
             return None
+        if self.parts:
+            return self.estimate_agreeing(asked)
         wanted = set(asked.columns)
         shape = asked.values.shape
         combined = _combine([self._cells(t, asked, keys) for t in self._all() if wanted <= set(t)])
@@ -454,13 +459,75 @@ class MeasuredCounts:
         deviation = np.sqrt(np.maximum(spread, 0.0) + _STEP * np.square(largest) + hidden)
         return _sum_by(place, weights * cells[kept], asked.count), deviation
 
+    def estimate_agreeing(self, asked: Question) -> tuple[Floats, Floats] | None:
+        """Return the values and deviations of a question from tables that agree, None where none holds its columns.
+
+        A cell is a sum of independent parts, each spread evenly over the axes that it has not. With f the weights of the
+        cells of a table T and P_A f what is left of their mean over the other axes beyond its own means, the variance is the
+        sum over parts A of s_A |P_A f|^2. By inclusion and exclusion |P_A f|^2 is a sum over B within A of the squared sums
+        of f over the cells of B, so each group is looked at once.
+        """
+        holding = [table for table in self._all() if set(asked.columns) <= set(table)]
+        if not holding:
+            return None
+        table = min(holding, key=lambda t: self._table(t).cells.size)
+        order = [column for column in table if column in asked.columns]
+        cells = self._table(table).cells.sum(axis=tuple(i for i, c in enumerate(table) if c not in order))
+        cells = cells.transpose([order.index(column) for column in asked.columns])
+        keys = np.ix_(*asked.members) if asked.columns else ()
+        weights = np.broadcast_to(asked.values, asked.values.shape)[keys].ravel()
+        place = np.zeros(cells.size, dtype=np.int64)
+        if asked.groups is not None:
+            place = np.broadcast_to(asked.groups, asked.values.shape)[keys].ravel()
+        inside = np.flatnonzero(place >= 0)
+        place = place[inside]
+        weights = weights[inside]
+        grid = np.unravel_index(inside, cells.shape) if cells.shape else ()
+        wide = [axis for axis, size in enumerate(cells.shape) if size > 1]
+        variance = np.zeros(asked.count)
+        for number in range(len(wide) + 1):
+            for axes in itertools.combinations(wide, number):
+                size = math.prod(cells.shape[axis] for axis in axes)
+                # The cell of each weight in the margin over these axes, and its group: one number for both.
+                cell = np.zeros(len(place), dtype=np.int64)
+                for axis in axes:
+                    cell = cell * cells.shape[axis] + grid[axis]
+                both, labels = np.unique(place * size + cell, return_inverse=True)
+                squares = np.square(_sum_by(labels, weights, len(both)))
+                variance += self._weigh_margin(asked.columns, cells.shape, wide, axes) * _sum_by(
+                    both // size, squares, asked.count
+                )
+        largest = np.zeros(asked.count)
+        np.maximum.at(largest, place, np.abs(weights))
+        deviation = np.sqrt(np.maximum(variance, 0.0) + _STEP * np.square(largest))
+        return _sum_by(place, weights * cells.ravel()[inside], asked.count), deviation
+
+    def _weigh_margin(
+        self, columns: Sequence[int], shape: Sequence[int], wide: Sequence[int], axes: Sequence[int]
+    ) -> float:
+        """Return what the squared sums of weights over the cells of a margin count for in the variance."""
+        whole = math.prod(shape)
+        size = math.prod(shape[axis] for axis in axes)
+        rest = [axis for axis in wide if axis not in axes]
+        weight = 0.0
+        for number in range(len(rest) + 1):
+            for more in itertools.combinations(rest, number):
+                part = (*axes, *more)
+                cells = math.prod(shape[axis] for axis in part)
+                known = self.parts[tuple(sorted(columns[axis] for axis in part))]
+                weight += (-1) ** number * known * (cells / whole) ** 2 * size / cells
+        return weight
+
+    def _table(self, table: tuple[int, ...]) -> NoisyTable:
+        return self.one_way[table[0]] if len(table) == 1 else self.tables[table]
+
     def _all(self) -> Iterator[tuple[int, ...]]:
         yield from ((c,) for c in range(len(self.one_way)))
         yield from (t for t in self.tables if len(t) > 1)
 
     def _cells(self, table: tuple[int, ...], asked: Question, keys: KeyShares) -> Cells | None:
         """Return a table's sums over the classes of those of its columns that are asked, None for a margin of parted codes."""
-        noisy = self.one_way[table[0]] if len(table) == 1 else self.tables[table]
+        noisy = self._table(table)
         places = {c: i for i, c in enumerate(asked.columns)}
         cells = noisy.cells
         variance = np.asarray(noisy.variance)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
@@ -164,7 +165,7 @@ def _check_tree(header: Any, sizes: Sequence[int]) -> None:
     """Raise an error of `_BROKEN` unless the cliques and links are a tree over all columns, and each list names columns."""
     cliques = header["cliques"]
     links = header["links"]
-    loose = [columns for columns, _ in header.get("loose", [])]
+    loose = [columns for columns, _ in (*header.get("loose", []), *header.get("parts", []))]
     for columns in (*cliques, *(separator for *_, separator in links), *header["measured"], *loose):
         _require(isinstance(columns, list) and all(type(c) is int and 0 <= c < len(sizes) for c in columns))
         _require(columns == sorted(set(columns)))
@@ -190,7 +191,12 @@ def _check_arrays(header: Any, raw: Mapping[str, Any], sizes: Sequence[int]) -> 
         _require(codes.ndim == 1 and codes.dtype.kind in "iu" and set(codes.tolist()) == set(range(size)))
         _require(raw[f"within{i}"].shape == codes.shape and raw[f"noise{i}"].shape == (4, *codes.shape))
         _require(not one_way or raw[f"own{i}"].shape == codes.shape)
-    variances = [v for _, v in header.get("loose", [])] + one_way
+    parts = {tuple(columns): variance for columns, variance in header.get("parts", [])}
+    # Every part of a table, without axes of one key: an answer sums over all of them.
+    for columns in ((), *([c] for c in range(len(one_way))), *tables["loose"]) if parts else ():
+        wide = [column for column in columns if sizes[column] > 1]
+        _require(all(part in parts for n in range(len(wide) + 1) for part in itertools.combinations(wide, n)))
+    variances = [v for _, v in header.get("loose", [])] + one_way + [*parts.values()]
     numbers = [*variances, *(header["errors"][name] for name in _SCALES)]
     _require(all(type(n) in (int, float) and math.isfinite(n) and n >= 0 for n in numbers))
 
@@ -200,7 +206,8 @@ def _counts(header: Any, raw: dict[str, Any]) -> MeasuredCounts:
     tables = {tuple(m): NoisyTable(raw[f"loose{i}"], v) for i, (m, v) in enumerate(header.get("loose", []))}
     variances = header.get("one_way", [])
     one_way = tuple(NoisyTable(raw[f"own{i}"], v) for i, v in enumerate(variances))
-    return MeasuredCounts(one_way, tables, laplace=bool(header.get("laplace", False)))
+    parts = {tuple(columns): variance for columns, variance in header.get("parts", [])}
+    return MeasuredCounts(one_way, tables, laplace=bool(header.get("laplace", False)), parts=parts)
 
 
 def _errors(header: Any, measured: frozenset[tuple[int, ...]], raw: dict[str, Any]) -> ErrorLaw:
@@ -232,6 +239,7 @@ def _header(parts: ModelParts, constraints: Sequence[Rule], facts: Mapping[str, 
         "loose": [[list(m), t.variance] for m, t in parts.counts.tables.items()],
         "one_way": [t.variance for t in parts.counts.one_way],
         "laplace": parts.counts.laplace,
+        **({"parts": [[list(p), v] for p, v in parts.counts.parts.items()]} if parts.counts.parts else {}),
         "errors": {name: getattr(parts.errors, name) for name in _SCALES},
         "constraints": [c.to_data() for c in constraints],
         "edges": {c.name: list(c.edges) for c in parts.columns if c.released and c.edges is not None},

@@ -49,7 +49,7 @@ def expected_pairs(
                 tables[pair] = marginal(field.tables[i], field.tree.cliques[i], pair)
     if len(codes[0]):
         scale = float(field.tables[0].sum()) / len(codes[0])
-        for (a, b), noisy in loose.items():
+        for (a, b), noisy in ((columns, noisy) for columns, noisy in loose.items() if len(columns) == 2):
             rows, columns = noisy.cells.shape
             counts = np.bincount(codes[a] * columns + codes[b], minlength=rows * columns)
             tables[a, b] = _shrink(np.asarray(counts * scale, dtype=np.float64).reshape(rows, columns), noisy)

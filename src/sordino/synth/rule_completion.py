@@ -13,13 +13,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sordino.ask.queries.expressions.nodes import IsNull
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError
 from sordino.core.noise.rng import Rng
 from sordino.synth.drawn_rows import DrawnRows, Mask, empty_rows
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.equivalence_classes import Dependencies, class_grid
-from sordino.synth.rules import Columns, Determines, Rule, expand_rules, functional_dependencies, laws_of
+from sordino.synth.expression_eval import names_in
+from sordino.synth.rules import Allowed, Columns, Determines, Rule, expand_rules, functional_dependencies, laws_of
 
 # How often the rules of a group complete a row in turn.
 _TURNS = 4
@@ -130,10 +132,13 @@ def _search_cells(
     if math.prod(grid.shape) > _MOST_CELLS:
         return None
     left = np.ones(grid.shape, dtype=bool)
+    # Rules that only blank cells keep to contradict each other, unless they say when a cell is blank.
+    listed = {n for rule in group if isinstance(rule, (Allowed, Determines)) for n in rule.names}
+    listed |= {n for p in predicates if isinstance(p, IsNull) for n in names_in(p)}
     for cells in grid.cells.values():
-        # A row with a missing cell takes no part in the table, so rules are possible only if others keep to them.
-        blank = any(rule.fixes == cells.encoded.name for rule in group if not isinstance(rule, Determines))
-        if cells.encoded.dropped and not blank:
+        name = cells.encoded.name
+        blank = any(rule.fixes == name for rule in group if not isinstance(rule, Determines))
+        if cells.encoded.missing and not blank and (cells.encoded.dropped or name not in listed):
             left = left & ~cells.missing
     for rule in group:
         left = left & (rule.possible(grid.cells, columns) > 0.0)

@@ -17,7 +17,7 @@ from sordino.ask.queries.sql.parse import SqlText
 from sordino.core.domain import Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, List, Real
 from sordino.core.errors import DeclarationError, SordinoError
 from sordino.core.loss import LossArguments, show_arguments
-from sordino.synth.encoded_column import model_column
+from sordino.synth.encoded_column import model_columns
 from sordino.synth.rule_completion import check_rules
 from sordino.synth.rule_text import read_rule
 from sordino.synth.rules import Rule
@@ -71,14 +71,7 @@ def propose_rules(domain: Domain, *, codebook: Mapping[str, str] | None = None) 
     ['sqft_above + sqft_basement = sqft_living']
     """
     drafts = [*_from_codebook(domain, codebook or {}), *_sums(domain), *_orders(domain), *_children(domain)]
-    columns = []
-    for name in domain:
-        if not isinstance(domain[name], (Identifier, List)):
-            try:
-                columns.append(model_column(name, domain))
-            except SordinoError:
-                # A column without public keys is in no synthetic table.
-                continue
+    columns = model_columns(domain)
     proposals: list[Proposal] = []
     for text, reason in drafts:
         if any(text == p.text for p in proposals):

@@ -14,8 +14,11 @@ from typing import Any
 from sordino.ask.project.load import Project
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Compare
-from sordino.core.errors import DeclarationError
+from sordino.core.domain import Domain, List
+from sordino.core.errors import DeclarationError, SordinoError
 from sordino.synth.condition_text import parse_condition
+from sordino.synth.encoded_column import model_column, model_columns
+from sordino.synth.rule_completion import check_rules
 from sordino.synth.rules import Rule, allowed, at_most, below, blank, determines, equal, never
 
 _BLANK = re.compile(r"(?is)^blank\s+(?P<column>\S+)\s+when\s+(?P<when>.+)$")
@@ -54,6 +57,15 @@ def read_rule(text: str, columns: Sequence[str], *, beside: Path | None = None) 
     return _COMPARISON[condition.op](*sides)
 
 
+def names_file(text: str) -> bool:
+    """Return whether a rule is a list of values in a file.
+
+    >>> names_file("determines cities.csv"), names_file("start <= end")
+    (True, False)
+    """
+    return _LIST.match(text.strip()) is not None
+
+
 def declared_rules(
     project: Project, table: str | None = None, *, columns: Sequence[str] | None = None
 ) -> tuple[Rule, ...]:
@@ -69,6 +81,43 @@ def declared_rules(
             if name not in declared.domain:
                 raise DeclarationError(f"{rule.describe()}: {name!r} is not a column of {declared.name}")
     return tuple(rule for rule in rules if columns is None or set(rule.names) <= set(columns))
+
+
+def find_rule_problems(project: Project) -> list[tuple[tuple[str | int, ...], str]]:
+    """Return what is wrong with the rules that a project file declares: the path of each key, and the problem in words.
+
+    A rule is looked at by itself, then those that can be are looked at together: rules of which no declared values keep to
+    all contradict each other. Nothing is read but the declaration and the lists beside the project file.
+    """
+    beside = None if project.path is None else project.path.parent
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    for table in project.tables.values():
+        columns = model_columns(table.domain) if table.rules else []
+        rules = []
+        for place, text in enumerate(table.rules):
+            try:
+                rule = read_rule(text, tuple(table.domain), beside=beside)
+                _require_modelled(rule, table.domain)
+                check_rules([rule], columns, table.domain)
+            except SordinoError as error:
+                problems.append((("tables", table.name, "rules", place), str(error)))
+            else:
+                rules.append(rule)
+        try:
+            check_rules(rules, columns, table.domain)
+        except SordinoError as error:
+            problems.append((("tables", table.name, "rules"), str(error)))
+    return problems
+
+
+def _require_modelled(rule: Rule, domain: Domain) -> None:
+    """Raise UnknownName or QuestionRefused, with the reason, for a column that no synthetic table has."""
+    for name in rule.names:
+        if isinstance(domain[name], List):
+            raise DeclarationError(
+                f"{rule.describe()}: {name!r} is a list, and a synthetic table has no column of lists"
+            )
+        model_column(name, domain)
 
 
 def read_determines(path: str | Path) -> Rule:

@@ -12,7 +12,14 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.synth.encoded_column import EncodedColumn, Floats
-from sordino.synth.fitted_model import FittedModel, Measured, fit_field, independent_model, merge_measurements
+from sordino.synth.fitted_model import (
+    FittedModel,
+    Measured,
+    fit_field,
+    fit_last_field,
+    independent_model,
+    merge_measurements,
+)
 from sordino.synth.junction_tree import Pair, columns_of, count_cells, grow_clique, maximal_cliques
 from sordino.synth.measurement import FitSession, Step, rest, share_of
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals, combine_one_way
@@ -90,7 +97,7 @@ def fit_marginals(
     tables = [compressed.table(w) for w in several]
     counts = session.measure_weighted(tables, session.share(measure_named), [1.0] * len(several))
     measured = {several[i]: c for i, c in counts.items()}
-    field = fit_field(compressed, measured, masks, sweeps=_TREE_SWEEPS, potentials={})
+    field = fit_last_field(compressed, measured, masks, sweeps=_TREE_SWEEPS, potentials={})
     return FittedModel(one_way, compressed, field, measured, f"{len(several)} marginals")
 
 
@@ -212,8 +219,8 @@ def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float
         )
         measured = merge_measurements(measured, {best_pairs[i]: c for i, c in counts.items()})
         edges = list(dict.fromkeys([*edges, *best_pairs]))
-        sweeps = _AIM_LAST_SWEEPS if turn == _ROUNDS - 1 else _AIM_SWEEPS
-        field = fit_field(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
+        fit, sweeps = (fit_last_field, _AIM_LAST_SWEEPS) if turn == _ROUNDS - 1 else (fit_field, _AIM_SWEEPS)
+        field = fit(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
     return FittedModel(one_way, compressed, field, measured, f"AIM: {len(measured)} pairs in {_ROUNDS} rounds")
 
 
@@ -377,7 +384,7 @@ def _fit_final(
     potentials: dict[Columns, Floats] | None = None,
 ) -> FittedModel:
     """Return the model of the last round."""
-    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials=potentials or {})
+    field = fit_last_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials=potentials or {})
     triples = any(len(columns) > 2 for columns in measured)
     return FittedModel(
         one_way, compressed, field, measured, f"a clique tree of pairs{' and triples' if triples else ''}"
@@ -464,5 +471,5 @@ def _fit_in_one_round(
     compressed = one_way.compress(compressed.codes)
     measured = measure_pairs(session, compressed, pairs, session.left, {})
     cliques = grow_clique(pairs, compressed.sizes, cap=_SMALL)[1]
-    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials={})
+    field = fit_last_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials={})
     return FittedModel(one_way, compressed, field, measured, "a small tree of pairs")

@@ -16,12 +16,16 @@ from typing import Any, Literal
 import numpy as np
 
 from sordino.core.errors import DeclarationError
+from sordino.core.estimates.table_cells import TableCells
 from sordino.tables.range_basis import RangeBasis
 from sordino.tables.strategy import Axes, count_cells, subsets
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Form = Literal["residuals", "marginals"]
+
+# The least variance that least squares weighs by: noise of a large loss may have one of 0 in floats.
+_LEAST = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +192,39 @@ def combination_variance(
         parts[subset].variance * math.prod(inside[axis] if axis in subset else outside[axis] for axis in table)
         for subset in _parts_of(sizes, table)
     )
+
+
+def parts_of_cells(measure: TableCells, names: Sequence[str], sizes: Sequence[int]) -> dict[Axes, Part]:
+    """Return what the released tables of one measure say of every part that they determine, in units of the measure.
+
+    `names` are the columns by their places among the axes, `sizes` their numbers of keys. Tables that were made whole are
+    taken as the linear estimates that they were made of; tables with noise of their own are combined by least squares.
+    """
+    released = measure.linear or measure.cells
+    tables: dict[Axes, Floats] = {}
+    variances: dict[Axes, float] = {}
+    for table, start, noise in zip(measure.tables, measure.starts(), measure.noise, strict=False):
+        places = [names.index(name) for name in table]
+        shape = [sizes[place] for place in places]
+        axes = tuple(sorted(places))
+        cells = np.array(released[start : start + math.prod(shape)], dtype=np.float64).reshape(shape)
+        tables[axes] = cells.transpose([places.index(axis) for axis in axes])
+        variances[axes] = max(noise.variance, _LEAST)
+    if measure.strategy is None:
+        return estimate_parts(sizes, tables, variances, form="marginals")
+    # The tables agree: each part is read off one that has it, and its variance follows from the noise that was drawn.
+    strategy = measure.strategy
+    square = float(measure.unit) ** 2
+    blank = {axes: np.zeros([sizes[axis] for axis in axes]) for axes in strategy.measured}
+    noises = {
+        axes: max(law.variance(), _LEAST) * square for axes, law in zip(strategy.measured, strategy.laws, strict=True)
+    }
+    known = estimate_parts(sizes, blank, noises, form=strategy.form)
+    parts: dict[Axes, Part] = {}
+    for axes, cells in tables.items():
+        for part, values in split_table(axes, cells).items():
+            parts.setdefault(part, Part(values, known[part].variance))
+    return parts
 
 
 def split_table(table: Axes, values: Array) -> dict[Axes, Floats]:

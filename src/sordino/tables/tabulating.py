@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from sordino.ask.queries.aggregates.sums import Count
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
 from sordino.ask.queries.tabulation import (
     CompiledTabulation,
@@ -22,7 +23,7 @@ from sordino.ask.queries.tabulation import (
 )
 from sordino.core.estimates.noisy import Noisy, to_units
 from sordino.core.estimates.table_cells import BY_COLUMNS, CellNoise, Finish, TableCells, TableStrategy, name_table
-from sordino.core.loss import ZCDP, Loss, PureDP
+from sordino.core.loss import ZCDP, Loss, PureDP, format_number
 from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, show_number
 from sordino.core.release_exports import label_kind
@@ -156,10 +157,30 @@ class PreparedTabulation:
             released = queryable.release(measure.query, measure.loss)
             vectors = [output.estimate for output in released.outputs]
             estimate = self._estimate(measure, [cast(Noisy, vector).steps for vector in vectors])
+            counts_rows = isinstance(aggregate, Count) and aggregate.of is None and self.question.row_weights is None
+            estimate = replace(estimate, counts_rows=counts_rows)
             if measure.finish == "whole" and not estimate.linear:
                 notes.append(f"{aggregate.alias}: {_NOT_WHOLE}")
             outputs.append(Output(aggregate.alias, estimate, self._mechanism(measure, released.outputs[0].mechanism)))
-        return ReleaseContent(self._keys(), tuple(outputs), notes=tuple(notes))
+        published, more = self._publish(outputs)
+        return ReleaseContent(self._keys(), published, notes=(*notes, *more))
+
+    def _publish(self, outputs: Sequence[Output]) -> tuple[tuple[Output, ...], list[str]]:
+        """Return what is shown of released numbers, by their own values alone: without small cells, and rounded."""
+        question = self.question
+        estimates = [cast(TableCells, output.estimate) for output in outputs]
+        notes = []
+        if question.suppress_below is not None:
+            counts = next(
+                i for i, measure in enumerate(question.measures) if isinstance(measure, Count) and measure.of is None
+            )
+            small = [i for i, cell in enumerate(estimates[counts].cells) if cell < question.suppress_below]
+            estimates = [estimate.suppress(small) for estimate in estimates]
+            notes.append(f"{len(small):,} of {len(estimates[counts].cells):,} cells are not shown")
+        if question.round_to is not None:
+            estimates = [estimate.round_to(question.round_to) for estimate in estimates]
+        shown = zip(outputs, estimates, strict=True)
+        return tuple(replace(output, estimate=estimate) for output, estimate in shown), notes
 
     def _mechanism(self, measure: MeasuredMeasure, first: str) -> str:
         """Return in words how the cells of a measure were made."""
@@ -267,6 +288,15 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
             notes.append(
                 f"{aggregate.alias} is rounded to multiples of {step}, at most a hundredth of its noise's deviation"
             )
+    if question.suppress_below is not None:
+        notes.append(
+            f"cells with a released count below {format_number(question.suppress_below)} are not shown, in any measure"
+        )
+    if question.round_to is not None:
+        notes.append(
+            f"what is shown is rounded to multiples of {format_number(question.round_to)}, each cell by itself: margins may "
+            "differ from the sums of their parts by that"
+        )
     return PreparedTabulation(question, compiled, tuple(measures), tuple(notes))
 
 

@@ -71,10 +71,10 @@ class Text:
 
     @property
     def duckdb(self) -> str:
-        """The text as DuckDB reads it: those in brackets or with TOP are T-SQL."""
+        """The text as DuckDB reads it: T-SQL if it has brackets or TOP, and with exact counts for its approximate ones."""
         if "[" in self.sql or re.search(r"\bTOP\b", self.sql):
             return sqlglot.transpile(self.sql, read="tsql", write="duckdb")[0]
-        return self.sql
+        return re.sub(r"\bAPPROX_COUNT_DISTINCT\((\w+)\)", r"COUNT(DISTINCT \1)", self.sql)
 
 
 def read_corpus() -> list[Text]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -87,6 +88,41 @@ def test_rules_that_cannot_be_are_refused_before_a_charge(
     assert said in done.err
     Path("sordino.toml").write_text(Path("sordino.toml").read_text().replace(f"rules = {rules}\n", ""))
     assert charges() == before
+
+
+# Rules of a project file, what `check` says of them, and the line of `rules` that it says it at, from 0; -1 is the key.
+FAULTS = [
+    (["age"], "is no rule", 0),
+    (["age <= 30", "blank agee when sex = 'Male'"], "agee", 1),
+    (["never sexx = 'Male'"], "sexx", 0),
+    (["age <= 30", "determines no.csv"], "no.csv cannot be read", 1),
+    (["age > 200"], "the declared bounds allow no such row", 0),
+    (["sex <= age"], "needs numbers", 0),
+    (["never sex = 'Mal'"], "'Mal'", 0),
+    (["age <= 30", "hours_per_week >= 10", "age > 40"], "age <= 30; 40 < age; that cannot hold", -1),
+]
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("rules", "said", "at"), FAULTS)
+def test_check_reads_the_rules_that_a_fit_would_refuse(rules: list[str], said: str, at: int, run: Run) -> None:
+    state("[\n" + "".join(f"    {json.dumps(rule)},\n" for rule in rules) + "]")
+    done = run("check")
+    assert done.code == 2
+    (problem,) = done.out.splitlines()
+    lines = Path("sordino.toml").read_text().splitlines()
+    line = lines.index("rules = [") + 1 + at + 1
+    assert problem.startswith(f"sordino.toml:{line}:")
+    assert f"tables.people.rules{f'[{at}]' if at >= 0 else ''}: " in problem
+    assert said in problem
+
+
+@pytest.mark.usefixtures("here")
+def test_check_counts_rules_that_can_be(run: Run) -> None:
+    state('["never age < 40 AND sex = \'Male\'", "education_num <= hours_per_week"]')
+    done = run("check")
+    assert done.code == 0
+    assert ", 2 rules; every source can be opened" in done.out
 
 
 @pytest.mark.usefixtures("here")

@@ -40,6 +40,20 @@ def test_reference_composition_of_500_laplace_at_epsilon_1() -> None:
     assert (found.epsilon, found.method) == (500.0, "sum")
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "count", "in_all"),
+    [("0.01", 100, 0.430), ("0.01", 1000, 1.47), ("0.1", 10, 1.47), ("0.1", 100, 5.22)],
+)
+def test_proofs_and_error_g4_many_small_charges_under_a_filter_on_rho(epsilon: str, count: int, in_all: float) -> None:
+    """A cap on the rho that converts to (epsilon, delta) is fixed in advance; by a paper's closed form 1.71 for 1.47."""
+    one = LaplaceEvent(epsilon).rho()
+    assert epsilon_of(count * one, 1e-6) == pytest.approx(in_all, rel=0.005)
+    cap = ZCDP(rho_for(round(in_all * 1.005, 6), 1e-6), delta="1e-6")
+    assert count * one <= cap.rho < 1.05 * count * one
+    if count == 1000:
+        assert basic_epsilon_of(count * one, 1e-6) == pytest.approx(1.71, abs=0.005)
+
+
 def test_best_epsilon_of_gaussians_is_within_the_exact_value_and_zcdp() -> None:
     rho = Fraction(1, 2 * 200**2)
     value = best([GaussianEvent(rho)] * 500, 1e-5).epsilon

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sordino.core.estimates.noisy import Noisy, one_sided_error
+from sordino.core.estimates.noisy import Noisy, find_ends, one_sided_error
 from sordino.core.estimates.selected import Selected
 from sordino.core.estimates.shown_count import CountLaw, ShownCount
 from sordino.core.estimates.weighted_sum import WeightedSum
@@ -54,6 +57,57 @@ def test_every_possible_value_is_covered_as_often_as_stated(
         assert found >= confidence - 1e-9, truth
         if not narrow:
             assert found <= confidence + steps + 1e-9, truth
+
+
+def accepted(y: Fraction, margin: Fraction, one_sided: Fraction, least: int | None, most: int | None) -> list[int]:
+    """Return the possible values whose test accepts y, one by one: from one side alone within `near` of a bound."""
+    near = margin - one_sided
+    narrow = least is not None and most is not None and most - least <= 2 * near
+    # All that are accepted lie between these, also where y lies far past a bound.
+    first = min(math.floor(y - margin), math.floor(y if most is None else most - near)) if least is None else least
+    last = max(math.ceil(y + margin), math.ceil(y if least is None else least + near)) if most is None else most
+
+    def accepts(x: int) -> bool:
+        if not narrow and least is not None and x <= least + near:
+            return y - x <= one_sided
+        if not narrow and most is not None and x >= most - near:
+            return x - y <= one_sided
+        return abs(y - x) <= margin
+
+    return [x for x in range(first, last + 1) if accepts(x)]
+
+
+@given(
+    steps=st.lists(st.integers(-60, 60), min_size=1, max_size=4),
+    per=st.integers(1, 7),
+    one_sided=st.fractions(0, 9, max_denominator=6),
+    near=st.fractions(0, 4, max_denominator=5),
+    least=st.none() | st.integers(-5, 5),
+    width=st.none() | st.integers(0, 30),
+    far=st.sampled_from([0, 2**58, 2**70]),
+)
+def test_ends_are_those_of_the_values_whose_tests_accept(
+    steps: list[int],
+    per: int,
+    one_sided: Fraction,
+    near: Fraction,
+    least: int | None,
+    width: int | None,
+    far: int,
+) -> None:
+    """Of whole numbers and of parts of them, also where they are too large for a machine's integers."""
+    least = None if least is None else least + far
+    most = None if width is None else (far if least is None else least) + width
+    margin = one_sided + near
+    moved = [step + far * per for step in steps]
+    lower, upper = find_ends(moved, per, margin, one_sided, least, most)
+    for step, low, high in zip(moved, lower, upper, strict=True):
+        y = Fraction(step, per)
+        possible = accepted(y, margin, one_sided, least, most)
+        if possible:
+            assert (low, high) == (min(round(y), possible[0]), max(round(y), possible[-1]))
+        else:
+            assert low <= round(y) <= high
 
 
 def test_a_value_that_was_chosen_among_many_errs_as_the_worst_of_them() -> None:

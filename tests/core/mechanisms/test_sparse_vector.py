@@ -20,6 +20,7 @@ from mistyping import mistype
 from sordino.core.accounting.concentration import pure_epsilon_for
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.mechanisms.sparse_vector import SparseSession, SparseVector, sparse_vector_for
+from sordino.core.noise.geometric import Geometric
 from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError, QuestionRefused
@@ -36,16 +37,16 @@ def masses(scale: Fraction) -> tuple[range, np.ndarray]:
     """Return the noise's values of note and their probabilities: all but about e^-40."""
     reach = math.ceil(40 * scale)
     q = math.exp(-1 / scale)
-    values = range(-reach, reach + 1)
-    return values, np.array([(1 - q) / (1 + q) * q ** abs(x) for x in values])
+    values = range(reach + 1)
+    return values, np.array([(1 - q) * q**x for x in values])
 
 
 @lru_cache
 def tails(scale: Fraction) -> np.ndarray:
     """Return P(noise >= x) for x from -3 reach to 3 reach."""
     reach = 3 * math.ceil(40 * scale)
-    law = DiscreteLaplace(scale)
-    return np.array([law.upper_tail(x - 1) for x in range(-reach, reach + 1)])
+    q = math.exp(-1 / scale)
+    return np.array([q ** max(x, 0) for x in range(-reach, reach + 1)])
 
 
 def transcript_probability(made: SparseVector, answers: tuple[int, ...], outcome: tuple[bool, ...]) -> float:
@@ -60,7 +61,7 @@ def transcript_probability(made: SparseVector, answers: tuple[int, ...], outcome
     total = np.array(weights)
     for answer, above in zip(answers, outcome, strict=True):
         chance = upper[
-            np.clip(middle + np.array(values) - answer, 0, len(upper) - 1)
+            np.clip(middle + np.array(values) + made.correction - answer, 0, len(upper) - 1)
         ]  # P(answer + noise >= the threshold's)
         total = total * (chance if above else 1 - chance)
     return float(total.sum())
@@ -119,7 +120,7 @@ def test_every_transcript_of_every_neighbor_stays_below_epsilon(made: SparseVect
                 there = transcript_probability(made, moved[: len(outcome)], outcome)
                 worst = max(worst, math.log(here / there))
     assert worst <= made.epsilon * (1 + 1e-9)
-    assert worst > 0.3 * made.epsilon
+    assert worst > 0.45 * made.epsilon
 
 
 @pytest.mark.parametrize("monotone", [False, True])
@@ -182,6 +183,34 @@ def test_findings_f5_deviation_of_the_difference(crossings: int, monotone: bool,
     made = SparseVector(Fraction(1), Fraction(1), crossings, monotone)
     found = math.hypot(made.threshold_law.scale, made.question_law.scale)
     assert found / math.hypot(2 * crossings, 4 * crossings) == pytest.approx(factor, abs=0.006)
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("crossings", [1, 2, 10])
+def test_liu_et_al_2024_noise_on_one_side_has_half_of_the_variance(crossings: int, monotone: bool) -> None:
+    """The deviation of the difference is .707 of that with discrete Laplace noise of the same scales."""
+    made = SparseVector(Fraction(1), Fraction(1), crossings, monotone)
+    laws = made.threshold_law, made.question_law
+    laplace = sum(DiscreteLaplace(law.scale).variance() for law in laws)
+    assert math.sqrt(sum(law.variance() for law in laws) / laplace) == pytest.approx(0.7071, abs=1e-4)
+
+
+@pytest.mark.parametrize("monotone", [False, True])
+def test_proofs_and_error_g1_all_of_epsilon_is_used(monotone: bool) -> None:
+    """Streams of three whose noises all move: the worst loss of noise on both sides was .858 and .890 of epsilon."""
+    made = SparseVector(Fraction(1), Fraction(1), 1, monotone)
+    moves = [
+        move for move in itertools.product((-1, 0, 1), repeat=3) if not monotone or min(move) >= 0 or max(move) <= 0
+    ]
+    worst = 0.0
+    for answers in itertools.product((-6, 0, 5), repeat=3):
+        for move in moves:
+            moved = tuple(a + m for a, m in zip(answers, move, strict=True))
+            for outcome in outcomes(3, 1):
+                here = transcript_probability(made, answers[: len(outcome)], outcome)
+                there = transcript_probability(made, moved[: len(outcome)], outcome)
+                worst = max(worst, math.log(here / there))
+    assert worst == pytest.approx(1, abs=1e-9)
 
 
 @pytest.mark.deep
@@ -247,15 +276,15 @@ def test_a_redrawn_threshold_is_another_after_each_crossing() -> None:
 @pytest.mark.parametrize("made", [ONE, TWO, COUNTS, EACH], ids=repr)
 def test_a_session_draws_from_the_laws_that_are_proved(made: SparseVector, monkeypatch: pytest.MonkeyPatch) -> None:
     """No chi-square tells noise that is 1% too small: the laws drawn from are those of the exact sums above."""
-    drawn: list[DiscreteLaplace] = []
+    drawn: list[Geometric] = []
 
-    def draw(law: DiscreteLaplace, rng: Rng) -> int:
+    def draw(law: Geometric, rng: Rng) -> int:
         del rng
         drawn.append(law)
         return 0
 
-    monkeypatch.setattr(DiscreteLaplace, "sample", draw)
-    session = made.session(10, Rng.seeded(1))
+    monkeypatch.setattr(Geometric, "sample", draw)
+    session = made.session(10 - made.correction, Rng.seeded(1))
     assert [session.above(answer) for answer in (9, 10)] == [False, True]
     again = [made.threshold_law] if made.redraws else []
     assert drawn == [made.threshold_law, made.question_law, made.question_law, *again]

@@ -16,6 +16,12 @@ from visiting import person_of
 
 STATED = {"table": "people", "attacker_prior": "0.5", "max_posterior": "0.75"}
 EXACT = {"query": "SELECT COUNT(*) FROM people", "error": "20"}
+RULES_THAT_CANNOT_BE = (
+    ("age > 130", "tables.visits.rules[0]: 130 < age: the declared bounds allow no such row"),
+    ("age <= 3\nage > 5", "tables.visits.rules: no declared values keep to all of"),
+    ("never agee > 3", "did you mean 'age'?"),
+    ("determines kinds.csv", "its file is not here"),
+)
 
 
 def test_an_epsilon_follows_from_a_risk(server: Served) -> None:
@@ -53,6 +59,14 @@ def test_a_table_is_declared_by_form(server: Served, tmp_path: Path) -> None:
     assert table.neighbors.relation == "replace"
     assert table.neighbors.to_dict()["privacy_unit"] == {"column": "who", "max_rows": 3}
     assert list(table.domain.columns) == ["who", "age", "why"]
+    ruled = fields | {"rules": "blank why when age < 5"}
+    assert "Rules that the names" not in person.post("/declare", **ruled).text
+    (tmp_path / "ruled.toml").write_text(person.post("/declare/file", **ruled).text)
+    assert load_project(tmp_path / "ruled.toml").tables["visits"].rules == ("blank why when age < 5",)
+    for rules, words in RULES_THAT_CANNOT_BE:
+        assert words in unescape(person.post("/declare", **fields | {"rules": rules}).text)
+    suggesting = fields | {"name:4": "income", "type:4": "integer", "lower:4": "0", "upper:4": "9"}
+    assert "<code>blank income when age < 15</code>" in unescape(person.post("/declare", **suggesting).text)
     for wrong in ({"lower:2": ""}, {"lower:2": "200"}, {"type:2": "number"}, {"epsilon": ""}, {"unit": "nobody"}):
         assert "problem" in person.post("/declare", **fields | wrong).text
     assert not (tmp_path / "visits.parquet").exists()  # no source is opened: nothing is guessed from data

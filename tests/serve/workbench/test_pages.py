@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import logging
 import re
@@ -243,9 +245,9 @@ def test_hostile_names_are_words(hostile: Served) -> None:
 
 def hostile_texts(served: Served, person: Person, officer: Person) -> dict[str, str]:
     """Return what the pages of models, collections and accounts show of hostile names."""
-    fit = FIT | {f"column:{HOSTILE[1]}": "on", "never": f"{HOSTILE[0]} > 1"}
+    fit = FIT | {f"column:{HOSTILE[1]}": "on", "rules": f"never {HOSTILE[0]} > 1"}
     texts = {"no fit": person.post("/models/price", **fit).text}
-    fit["never"] = ""
+    fit["rules"] = ""
     texts["fit"] = person.get("/models/fit/people").text + person.post("/models/price", **fit).text
     wait_for(person, person.post("/models/fit", **fit).headers["location"])
     wait_for(person, person.post("/models/1/evaluations", epsilon="1").headers["location"])
@@ -406,3 +408,29 @@ def test_what_is_hidden_from_visitors_is_in_the_log(server: Served, way: str, ca
     assert "The log of the server says why" in shown
     assert "is damaged" in caplog.text
     assert "is damaged" not in shown
+
+
+def test_a_fit_by_form_keeps_the_rules_that_are_declared_ticked_and_written(tmp_path: Path) -> None:
+    path = write_project(tmp_path)
+    text = path.read_text().replace("age = {", 'start = {type = "integer", lower = 0, upper = 20}\nend = {')
+    path.write_text(text.replace('privacy_unit = "row"', 'privacy_unit = "row"\nrules = ["start <= 15"]'))
+    days = [i % 20 for i in range(400)]
+    rows = {"start": days, "end": days[::-1], "sex": ["f", "m"] * 200}
+    pq.write_table(pa.table(rows), tmp_path / "people.parquet")
+    made = Served(open_service(path))
+    made.add("ana", "analyst", epsilon="5")
+    person = person_of(made)
+    form = unescape(person.get("/models/fit/people").text)
+    assert "<code>start <= 15</code>" in form
+    assert 'name="proposed:start <= end"' in form
+    fit = {"table": "people", "method": "independent", "epsilon": "1", "column:start": "on", "column:end": "on"}
+    fit |= {"column:sex": "on", "proposed:start <= end": "on", "rules": "never sex = 'm' AND end < 10\n\n3 <= start"}
+    wrong = unescape(person.post("/models/price", **fit | {"rules": "start > 18"}).text)
+    assert "start <= 15; 18 < start; that cannot hold" in wrong
+    assert made.service.ledger("people").charges() == []
+    wait_for(person, person.post("/models/fit", **fit).headers["location"])
+    drawn = csv.DictReader(io.StringIO(person.post("/models/1/sample", rows="200").text))
+    starts_ends = [(int(row["start"]), int(row["end"]), row["sex"]) for row in drawn]
+    assert len(starts_ends) == 200
+    assert all(3 <= start <= min(end, 15) and (sex == "f" or end >= 10) for start, end, sex in starts_ends)
+    made.service.close()

@@ -11,7 +11,7 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sordino.ask.curator.adaptive_session import plan_adaptive
+from sordino.ask.curator.adaptive_session import plan_adaptive, pure_epsilon
 from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.charging import Charging, Failure, failure_of
 from sordino.ask.curator.plan import Answer, DataAccess, TableContext, open_rows
@@ -19,7 +19,6 @@ from sordino.ask.curator.question_reading import read_question
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.query import refuse_foreign
-from sordino.core.accounting.concentration import pure_epsilon_for
 from sordino.core.accounting.zcdp import rho_for
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.point_estimate import PointEstimate
@@ -32,11 +31,12 @@ from sordino.core.release import Key, Output, Release
 if TYPE_CHECKING:
     from sordino.ask.engines.engine import Statement
 
-PARTS = 1024  # parts of a question's own sensitivity in which its distance from the threshold is measured
+# the parts of a question's own sensitivity in which its distance from the threshold is measured
+PARTS = 1024
 
 
 class AboveThreshold:
-    """Answer a stream of questions with yes or no until `count` of them were yes (Lyu, Su, Li 2017).
+    """A sparse-vector session: answers a stream of questions with yes or no until `count` were yes (Lyu, Su, Li 2017).
 
     A question is a count or a sum, or a linear formula of one, such as 100 - count() / 4, in Python or SQL; its distance and
     its sensitivity are those of the formula. The distance from its threshold is measured in that, rounded down to 1/1024, so all
@@ -60,8 +60,9 @@ class AboveThreshold:
         self._session = mechanism.session(0, rng)
         self._rows = rows
         self._table = table
-        self._commit, self._fail = commit, fail
-        self._told: list[tuple[str, bool]] = []
+        self._commit = commit
+        self._fail = fail
+        self._answered: list[tuple[str, bool]] = []
         self._release: Release | None = None
         self._guard = SessionGuard("this session")
 
@@ -83,7 +84,7 @@ class AboveThreshold:
         The question has one number for an answer: a count or a sum, with a condition or without, or a linear formula of
         one. Raises QuestionRefused for others, and after the last crossing; ChargedError where the engine fails.
         """
-        asked = self._read_question(question)
+        linear = self._read_question(question)
         level = to_fraction(threshold, name="threshold")
         with self._guard.hold():
             if not self._session.open:
@@ -92,22 +93,22 @@ class AboveThreshold:
                     f"the session has had its {count} crossing(s): open a new session, which is a new charge"
                 )
             # what cannot be written is refused, and the session goes on
-            statement = self._rows.write(asked.resolved.select(self._rows.primitives()))
-            found = self._crosses(asked, statement, level)
-            if isinstance(found, Failure):
+            statement = self._rows.write(linear.resolved.select(self._rows.primitives()))
+            crosses = self._crosses(linear, statement, level)
+            if isinstance(crosses, Failure):
                 self._guard.end_held()
-                self._fail(found)
-            self._told.append((f"{asked.resolved.words}, above {format_number(level)}", found))
-            return found
+                self._fail(crosses)
+            self._answered.append((f"{linear.resolved.words}, above {format_number(level)}", crosses))
+            return crosses
 
     def close(self) -> Release:
         """Put the answers on record and return them; the session answers no more."""
         if self._release is None:
             with self._guard.hold():
                 self._guard.end_held()
-                keys = (Key("question", tuple(words for words, _ in self._told)),)
+                keys = (Key("question", tuple(words for words, _ in self._answered)),)
                 answers = PointEstimate(
-                    tuple(int(found) for _, found in self._told), Fraction(1), "none: a yes or a no"
+                    tuple(int(crosses) for _, crosses in self._answered), Fraction(1), "none: a yes or a no"
                 )
                 self._release = self._commit((keys, (Output("above", answers, self._mechanism.describe()),)))
         return self._release
@@ -127,33 +128,38 @@ class AboveThreshold:
         )
 
     def __repr__(self) -> str:
-        return f"<AboveThreshold: {len(self._told)} answered, {'open' if self.open else 'closed'}>"
+        return f"<AboveThreshold: {len(self._answered)} answered, {'open' if self.open else 'closed'}>"
 
-    def _crosses(self, asked: _Linear, statement: Statement, level: Fraction) -> bool | Failure:
+    def _crosses(self, linear: _Linear, statement: Statement, level: Fraction) -> bool | Failure:
         """Return whether the answer crosses; where anything failed its cause, if it is one that quotes no data."""
         try:
             table = self._rows.run(statement)
-            exact_gap = exact_vectors(table, asked.resolved)[0][0] * asked.factor + asked.constant - level
-            return self._session.above((exact_gap * PARTS / asked.sensitivity).__floor__())
+            exact_gap = exact_vectors(table, linear.resolved)[0][0] * linear.factor + linear.constant - level
+            return self._session.above((exact_gap * PARTS / linear.sensitivity).__floor__())
         except Exception as failure:
             return failure_of(failure)
 
     def _read_question(self, question: Any) -> _Linear:
-        """Return the question as a linear formula of one count or sum; refuse what is none."""
-        asked = read_question(question, self._table)
-        refuse_foreign(asked)
-        if not isinstance(asked, Aggregation):
-            raise QuestionRefused(f"a session takes one count or sum at a time, not {asked.describe()}")
-        if asked.steps:
+        """Return the question as a linear formula of one count or sum; raises QuestionRefused for any other."""
+        aggregation = read_question(question, self._table)
+        refuse_foreign(aggregation)
+        if not isinstance(aggregation, Aggregation):
+            raise QuestionRefused(f"a session takes one count or sum at a time, not {aggregation.describe()}")
+        if aggregation.steps:
             raise QuestionRefused(
                 "a session takes a count or sum of the table's own rows, without joins, unnest, exists or per_unit: ask "
                 "such a question by itself"
             )
-        resolved = compile_query(asked, self._table.domain)
-        if asked.groups or asked.after or asked.sample is not None or [len(p) for p in resolved.parts] != [1]:
+        resolved = compile_query(aggregation, self._table.domain)
+        if (
+            aggregation.groups
+            or aggregation.after
+            or aggregation.sample is not None
+            or [len(p) for p in resolved.parts] != [1]
+        ):
             raise QuestionRefused("a session takes one count or sum at a time, without group_by")
         part = resolved.parts[0][0]
-        slope, constant = _read_formula(asked)
+        slope, constant = _read_formula(aggregation)
         falls = part.rule is not None or (part.bounds is not None and part.bounds[0] < 0) or slope < 0
         if self._mechanism.monotone and falls:
             raise QuestionRefused(
@@ -176,11 +182,11 @@ class _Linear:
     sensitivity: Fraction
 
 
-def _read_formula(asked: Aggregation) -> tuple[Fraction, Fraction]:
-    """Return by what the one aggregate is multiplied in the answer, and what is added to it."""
-    (aggregate,) = asked.aggregates
-    formulas = [f for f in asked.formulas if f.alias not in asked.hidden]
-    if len(formulas) + (aggregate.alias not in asked.hidden) != 1:
+def _read_formula(question: Aggregation) -> tuple[Fraction, Fraction]:
+    """Return the slope and the constant of the answer as a linear function of its one aggregate."""
+    (aggregate,) = question.aggregates
+    formulas = [f for f in question.formulas if f.alias not in question.hidden]
+    if len(formulas) + (aggregate.alias not in question.hidden) != 1:
         raise QuestionRefused("a session takes one number at a time: ask for each column by itself")
     if not formulas:
         return Fraction(1), Fraction(0)
@@ -202,14 +208,15 @@ def open_above_threshold(
         raise DeclarationError(
             "a monotone session needs neighbors add_remove: under replace, a count may rise while another falls"
         )
-    pure = PureDP(pure_epsilon_for(asked.rho) if isinstance(asked, ZCDP) else asked.epsilon)
+    pure = PureDP(pure_epsilon(asked))
     rho = None
     if isinstance(asked, type(table.cap)) and not isinstance(asked, PureDP):
         rho = asked.rho if isinstance(asked, ZCDP) else rho_for(asked.epsilon, asked.delta)
     mechanism = sparse_vector_for(PARTS + 1, crossings=count, monotone=monotone, epsilon=pure.epsilon, rho=rho)
     words = f"which answers are above their thresholds, until {count} of them {'is' if count == 1 else 'are'}"
     plan = plan_adaptive(words, table, asked=asked if mechanism.redraws else pure)
-    with open_rows(engine):  # a server that is gone costs nothing
+    # opened before the charge: a server that is gone costs nothing
+    with open_rows(engine):
         charged = charging.charge_new(plan)
 
     def commit(answer: Answer) -> Release:

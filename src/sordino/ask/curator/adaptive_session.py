@@ -94,7 +94,7 @@ class AdaptiveQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveProcedure(Procedure):
-    """Hold the event of a whole run; `inner` is the loss that its session counts. Its columns are not known beforehand.
+    """The procedure of an adaptive run, charged as one event; `inner` is the loss that its session counts.
 
     Where `smooth`, the session counts the rho of Gaussian DP: it draws Gaussian noise for vectors, and nothing else. Where
     `inner` is a pair, it counts epsilon until a question asks for rho (`AdaptiveSession`).
@@ -146,14 +146,14 @@ def plan_adaptive(words: str, table: TableContext, *, asked: Loss, draws: Draws 
     return price(procedure, table, asked=asked)
 
 
-def adaptive_event(asked: Loss, smooth: Fraction | None = None) -> tuple[Event, Loss]:
+def adaptive_event(loss: Loss, smooth: Fraction | None = None) -> tuple[Event, Loss]:
     """Return the event of an adaptive run, and the loss that is counted inside it; `smooth` is the rho of Gaussian DP."""
-    if isinstance(asked, PureDP):
-        return LaplaceEvent(asked.epsilon), asked
-    if isinstance(asked, ApproxDP):
-        rho = rho_for(asked.epsilon, asked.delta) if smooth is None else smooth
-        return GaussianEvent(rho, (asked.epsilon, asked.delta)), ZCDP(rho)
-    return GaussianEvent(asked.rho), ZCDP(asked.rho)
+    if isinstance(loss, PureDP):
+        return LaplaceEvent(loss.epsilon), loss
+    if isinstance(loss, ApproxDP):
+        rho = rho_for(loss.epsilon, loss.delta) if smooth is None else smooth
+        return GaussianEvent(rho, (loss.epsilon, loss.delta)), ZCDP(rho)
+    return GaussianEvent(loss.rho), ZCDP(loss.rho)
 
 
 # ---- Session: the curator's Queryable - exact noise for every vector asked, and an exact count of what is left
@@ -197,7 +197,7 @@ def run_adaptive(
 
 
 class AdaptiveSession:
-    """Answer an adaptive algorithm's questions until its loss is used up or it ends.
+    """Answers an adaptive algorithm's questions until its loss is used up or it ends.
 
     `make_release` makes an answer a Release: question, answer, event, cost, spent so far, left. One session may serve the
     threads of its algorithm; a forked process or a copy would count by itself, so neither is answered. Questions are of
@@ -248,7 +248,7 @@ class AdaptiveSession:
 
     @property
     def loss(self) -> Loss:
-        """What may be lost in all."""
+        """The total loss."""
         return self._loss
 
     def release(self, query: Inquiry, loss: Loss) -> Release:
@@ -262,9 +262,9 @@ class AdaptiveSession:
                 answer = plan.procedure.release(statements, self._rows, self._rng)
             assert isinstance(answer, tuple)
             return self._make_release(plan.sentence(), answer, plan.event, cost)
-        mechanisms, event, asked = self._noise(query, loss)
+        mechanisms, event, amounts = self._noise(query, loss)
         self._write(query)
-        cost = self._charge(event, asked)
+        cost = self._charge(event, amounts)
         unit = query.unit
         outputs = [
             Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), unit, m.law), m.describe())
@@ -282,23 +282,25 @@ class AdaptiveSession:
         cost = self._charge(mechanism.event)
         exact_scores = [self._exact_score(c) for c in candidates]
         words = f"the largest of {len(candidates)} answers, such as {candidates[0].describe()}"
-        chosen = PointEstimate((mechanism.release(exact_scores, self._rng),), Fraction(1))
-        output = Output("chosen", chosen, mechanism.describe())
+        place = PointEstimate((mechanism.release(exact_scores, self._rng),), Fraction(1))
+        output = Output("chosen", place, mechanism.describe())
         return self._make_release(words, ((), (output,)), mechanism.event, cost)
 
     def above(self, queries: Iterable[Inquiry], threshold: Number, loss: Loss) -> Release:
         """Return the place of the first query whose answer is about above `threshold`, by AboveThreshold."""
-        asked = list(queries)
-        sensitivity, unit = self._measure(asked)
-        epsilon = _pure(loss)
-        mechanism = SparseVector(sensitivity, epsilon, crossings=1, monotone=is_monotone(asked, self._neighbors))
-        self._write(*asked)
+        candidates = list(queries)
+        sensitivity, unit = self._measure(candidates)
+        epsilon = pure_epsilon(loss)
+        mechanism = SparseVector(sensitivity, epsilon, crossings=1, monotone=is_monotone(candidates, self._neighbors))
+        self._write(*candidates)
         cost = self._charge(mechanism.event)
         level = to_fraction(threshold, name="threshold") / unit
         session = mechanism.session(-(-level.numerator // level.denominator), self._rng)
-        found = next((i for i, q in enumerate(asked) if session.above(self._exact_score(q))), None)
-        output = Output("above", PointEstimate((found,), Fraction(1)), mechanism.describe())
-        words = f"the first of {len(asked)} answers above {format_number(to_fraction(threshold, name='threshold'))}"
+        place = next((i for i, q in enumerate(candidates) if session.above(self._exact_score(q))), None)
+        output = Output("above", PointEstimate((place,), Fraction(1)), mechanism.describe())
+        words = (
+            f"the first of {len(candidates)} answers above {format_number(to_fraction(threshold, name='threshold'))}"
+        )
         return self._make_release(words, ((), (output,)), mechanism.event, cost)
 
     def spend(self, event: Event) -> None:
@@ -336,7 +338,7 @@ class AdaptiveSession:
         return plan_aggregation(question, self._table, asked=loss)
 
     def _noise(self, query: VectorQuery, loss: Loss) -> tuple[list[Mechanism], Event, dict[str, Fraction] | None]:
-        """Return a mechanism a vector, their event, and what they cost where that is more than the event says."""
+        """Return the mechanism of each vector, their event, and their cost where it is more than the event's."""
         parts = query.parts(self._domain, self._neighbors)
         if isinstance(self._loss, ApproxDP):
             if isinstance(loss, ApproxDP):
@@ -351,10 +353,11 @@ class AdaptiveSession:
         return *smooth_vectors(parts, loss.rho), {"rho": loss.rho * paid}
 
     def _turn(self) -> None:
-        """Count rho from here on: what Gaussian vectors may sum up to at what is left of the epsilon, and delta."""
+        """Count rho from here on: the rho that Gaussian vectors may sum up to within the remaining epsilon and delta."""
         with self._guard.hold():
             pair = self._loss
-            if not isinstance(pair, ApproxDP):  # another thread was first
+            # another thread was first
+            if not isinstance(pair, ApproxDP):
                 return
             left = pair.epsilon - self._spent["epsilon"]
             if left <= 0:
@@ -365,17 +368,18 @@ class AdaptiveSession:
             self._spent = {"rho": Fraction(0)}
             self._table = replace(self._table, cap=self._loss)
 
-    def _charge(self, event: Event, asked: dict[str, Fraction] | None = None) -> Loss:
-        """Count an event, or what was asked, or refuse it where it would pass the loss of the session."""
-        if self._smooth and asked is None:
+    def _charge(self, event: Event, stated: dict[str, Fraction] | None = None) -> Loss:
+        """Count an event, or stated amounts; raises QuestionRefused where that would exceed the session's loss."""
+        if self._smooth and stated is None:
             raise QuestionRefused("this session draws Gaussian noise for vectors alone: it selects nothing")
         if isinstance(self._loss, ApproxDP) and event.pure() is None:
             raise QuestionRefused(
                 "this session draws Laplace noise for epsilon, and Gaussian noise for vectors and rho"
             )
-        amounts = charge_amounts(event, self._loss) if asked is None else asked
+        amounts = charge_amounts(event, self._loss) if stated is None else stated
         caps = self._loss.amounts()
-        with self._guard.hold():  # the check and the spend are one step, whatever threads ask
+        # the check and the spend are one step, whatever threads ask
+        with self._guard.hold():
             for name, amount in amounts.items():
                 if self._spent[name] + amount > caps[name]:
                     left = caps[name] - self._spent[name]
@@ -392,14 +396,15 @@ class AdaptiveSession:
         return self._release_maker(words, answer, event, cost, loss_from(dict(self._spent)), loss_from(left))
 
     def _exact(self, query: VectorQuery) -> Sequence[Any]:
-        with self._guard.hold():  # one scan at a time, and none after the end
+        # one scan at a time, and none after the end
+        with self._guard.hold():
             if isinstance(query, CountsQuery):
                 return query.from_counts(self._count_cache.count(query.tables), self._domain)
             assert isinstance(query, ScanQuery)
             return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
 
     def _write(self, *queries: Inquiry) -> None:
-        """Write the statements of all scans, before the charge: raises QuestionRefused for what the engine cannot say."""
+        """Write the statements of all scans, before the charge; raises QuestionRefused where the engine cannot express one."""
         for query in queries:
             for scan in query.scans(self._domain) if isinstance(query, ScanQuery) else ():
                 if scan.key not in self._statements:
@@ -414,16 +419,16 @@ class AdaptiveSession:
         """Return the largest sensitivity of the candidates, in steps, and the unit that all share."""
         if not candidates:
             raise QuestionRefused("a selection needs at least one candidate")
-        found = []
+        measures = []
         for candidate in candidates:
             refuse_foreign(candidate)
             parts = candidate.parts(self._domain, self._neighbors) if isinstance(candidate, VectorQuery) else ()
             if len(parts) != 1 or not isinstance(candidate, VectorQuery):
                 raise QuestionRefused("a candidate is a vector query of one number")
-            found.append((parts[0][0].linf, candidate.unit))
-        if len({unit for _, unit in found}) != 1:
+            measures.append((parts[0][0].linf, candidate.unit))
+        if len({unit for _, unit in measures}) != 1:
             raise QuestionRefused("candidates must be measured in one unit")
-        return max(moved for moved, _ in found), found[0][1]
+        return max(moved for moved, _ in measures), measures[0][1]
 
     def _exact_score(self, candidate: Inquiry) -> int:
         assert isinstance(candidate, VectorQuery)
@@ -434,19 +439,20 @@ def _whole(vector: Any) -> Any:
     return vector.tolist() if hasattr(vector, "tolist") else vector
 
 
-def _pure(loss: Loss) -> Fraction:
+def pure_epsilon(loss: Loss) -> Fraction:
     """Return the epsilon that a loss pays for; for rho the largest of a pure mechanism."""
     return pure_epsilon_for(loss.rho) if isinstance(loss, ZCDP) else loss.epsilon
 
 
-_MOST_SETS = 19  # grouping sets in one scan: each needs a hash table of its own
+# the most grouping sets in one scan: each needs a hash table of its own
+_MOST_SETS = 19
 # The most cells that several tables over the same columns are counted by together. Of 40 tables that each cut three columns
 # of 300 values in two, all together tell every value from every other: 27 million cells, and as many counts as there are rows.
 _MOST_TOGETHER = 1 << 20
 
 
 class CountCache:
-    """Count rows by the groupings of tables, each once."""
+    """Counts of rows by the groupings of tables, each scanned once."""
 
     def __init__(self, rows: DataAccess, domain: Domain) -> None:
         self._rows = rows
@@ -457,11 +463,11 @@ class CountCache:
     def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
         """Return the sparse exact counts of each table, by raw keys (before codes), one for all that it does not tell apart."""
         orders = [_order(table) for table in tables]
-        asked: dict[Grouping, list[ContingencyTable]] = {}
+        by_order: dict[Grouping, list[ContingencyTable]] = {}
         for order, table in zip(orders, tables, strict=True):
-            asked.setdefault(order, []).append(table)
+            by_order.setdefault(order, []).append(table)
         wanted: list[tuple[Grouping, Grouping]] = []
-        for order, of in asked.items():
+        for order, of in by_order.items():
             if all(self._find(order, table) is not None for table in of):
                 continue
             # what is scanned replaces what was kept
@@ -469,16 +475,16 @@ class CountCache:
             wanted += [(order, grouping) for grouping in _groupings(order, of, self._domain)]
         for batch in _batches(wanted):
             self._scan(batch)
-        found: list[SparseCounts] = []
+        tables_counts: list[SparseCounts] = []
         for order, table in zip(orders, tables, strict=True):
-            kept = self._find(order, table)
-            assert kept is not None
-            keys, counts = kept
-            found.append((keys[:, [order.index(axis) for axis in table.grouping()]], counts))
-        return found
+            entry = self._find(order, table)
+            assert entry is not None
+            keys, counts = entry
+            tables_counts.append((keys[:, [order.index(axis) for axis in table.grouping()]], counts))
+        return tables_counts
 
     def _find(self, order: Grouping, table: ContingencyTable) -> SparseCounts | None:
-        """Return the counts of a grouping that was scanned and tells apart what the table does."""
+        """Return the counts of a scanned grouping that is at least as fine as the table's."""
         return next((counts for grouping, counts in self._kept.get(order, ()) if tells_apart(grouping, table)), None)
 
     def clear(self) -> None:
@@ -489,23 +495,23 @@ class CountCache:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
         groupings = [grouping for _, grouping in wanted]
         select = select_groupings(groupings, self._rows.primitives(), self._domain)
-        found = self._rows.run(self._rows.write(select))
+        table = self._rows.run(self._rows.write(select))
         axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
-        codes = [_codes(found.column(f"k{i}")) for i in range(len(axes))]
-        left_out = _codes(found.column("left_out"))
-        counts = _codes(found.column("t0"))
+        codes = [_codes(table.column(f"k{i}")) for i in range(len(axes))]
+        left_out = _codes(table.column("left_out"))
+        counts = _codes(table.column("t0"))
         for order, grouping in wanted:
             places = [axes.index(axis) for axis in grouping]
             mask = sum(1 << (len(axes) - 1 - i) for i in range(len(axes)) if i not in places)
             rows = np.flatnonzero(left_out == mask)
             keys = np.stack([codes[i][rows] for i in places], axis=1)
             whole = (keys >= 0).all(axis=1)
-            kept = grouping, (_first_keys(keys[whole], grouping), counts[rows][whole])
-            self._kept.setdefault(order, []).append(kept)
+            entry = grouping, (_first_keys(keys[whole], grouping), counts[rows][whole])
+            self._kept.setdefault(order, []).append(entry)
 
 
 def _groupings(order: Grouping, tables: Sequence[ContingencyTable], domain: Domain) -> list[Grouping]:
-    """Return what tables over the same axes are counted by: all at once, or so many at a time as tell few cells apart."""
+    """Return groupings that count tables over the same axes: of all tables together, or of as many as keep the cells few."""
     groupings: list[Grouping] = []
     together: list[ContingencyTable] = []
     for table in tables:
@@ -523,12 +529,12 @@ def _groupings(order: Grouping, tables: Sequence[ContingencyTable], domain: Doma
 
 
 def _cells(grouping: Grouping, domain: Domain) -> int:
-    """Return the number of cells that a grouping tells apart."""
+    """Return the number of cells of a grouping."""
     return math.prod(axis.size(domain) for axis in grouping)
 
 
 def _batches(wanted: Sequence[tuple[Grouping, Grouping]]) -> list[list[tuple[Grouping, Grouping]]]:
-    """Return what each scan counts: so many groupings, of so many axes in all, as an engine takes."""
+    """Batch groupings for scans, within the number of groupings and axes that an engine takes in one."""
     batches: list[list[tuple[Grouping, Grouping]]] = []
     axes: set[Axis] = set()
     for one in wanted:

@@ -38,7 +38,7 @@ from sordino.ask.queries.aggregation import Aggregation, BoundedQuery, CompiledQ
 from sordino.ask.queries.expressions.compile import bind_number, presence
 from sordino.ask.queries.expressions.keys import MOST_LISTED, Keys, list_shown
 from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe, walk
-from sordino.ask.queries.expressions.sql_trees import Build, sql
+from sordino.ask.queries.expressions.sql_trees import Build, trees
 from sordino.ask.queries.formulas import FormulaColumn
 from sordino.ask.queries.post_processing import finish_answer
 from sordino.ask.queries.query import ExpectedNoise, SqlAggregate, Vector
@@ -81,7 +81,7 @@ _BETWEEN = (
 )
 _LEAST_RATE = Fraction(1, 10**9)
 
-# What a dialect's texts are equal in spite of.
+# The differences between equal texts that a dialect ignores.
 _IGNORED = {
     "mysql": "MySQL's default collation ignores case and accents",
     "tsql": "SQL Server's default collation ignores case, and blanks at the end",
@@ -137,13 +137,13 @@ def plan_aggregation(
         )
 
     if split.is_equal:
-        made = plan_at(asked, ())
+        procedure = plan_at(asked, ())
     else:
         from sordino.ask.curator.loss_shares import aggregate_weights
 
         weights = aggregate_weights(question, compiled, split, lambda loss: plan_at(loss, ()), asked, assume_rows)
-        made = plan_at(asked, weights)
-    allocation = made.allocation
+        procedure = plan_at(asked, weights)
+    allocation = procedure.allocation
     event = allocation.event
     sample = None
     if question.sample is not None:
@@ -151,7 +151,7 @@ def plan_aggregation(
         sample = _say_sample(question.sample, asked, cost_of(event, table.cap))
     rows = _plan_rows(allocation, sample)
     notes = _say_notes(question, allocation, domain, bounded.neighbors, sample)
-    procedure = replace(made, event=event, rows=rows, notes=notes)
+    procedure = replace(procedure, event=event, rows=rows, notes=notes)
     return price(procedure, table, asked=asked)
 
 
@@ -215,17 +215,17 @@ def _plan_rows(allocation: Allocation, sample: str | None) -> PlannedRows:
     return PlannedRows(cells, f"{cells:,}: {which}" if resolved.keys else None, sample=sample)
 
 
-def _say_sample(rate: Fraction, asked: Loss, cost: Loss) -> str:
+def _say_sample(rate: Fraction, loss: Loss, cost: Loss) -> str:
     return (
         f"each unit is used with chance {format_number(rate)}, by a secret coin flip; counts, sums and their errors are of the "
-        f"sample, not scaled; {asked.describe()} on the sample costs {cost.describe()}"
+        f"sample, not scaled; {loss.describe()} on the sample costs {cost.describe()}"
     )
 
 
 def _say_notes(
     question: Aggregation, allocation: Allocation, domain: Domain, neighbors: Neighbors, sample: str | None
 ) -> tuple[str, ...]:
-    """Return what a release must say: which rows it is about, and how they were chosen."""
+    """Return the notes of a release: which rows it is about, and how these were selected."""
     threshold = allocation.threshold
     compiled = allocation.resolved
     notes = neighbors.describe_caps()
@@ -306,16 +306,17 @@ def never_equal(expressions: Sequence[Node], domain: Domain) -> tuple[str, ...]:
 
     `domain` is the question's own, public tables joined. What is said follows from the question and the declaration.
     """
-    found: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for at in itertools.chain.from_iterable(map(walk, expressions)):
         if isinstance(at, Compare) and at.op in ("=", "!=") and isinstance(at.right, Constant):
-            found |= dict.fromkeys(_said(at.left, [at.right.value], domain))
+            sentences |= dict.fromkeys(_off_grid(at.left, [at.right.value], domain))
         elif isinstance(at, IsIn):
-            found |= dict.fromkeys(_said(at.of, at.values, domain))
-    return tuple(sorted(found))
+            sentences |= dict.fromkeys(_off_grid(at.of, at.values, domain))
+    return tuple(sorted(sentences))
 
 
-def _said(of: Node, values: Any, domain: Domain) -> list[str]:
+def _off_grid(of: Node, values: Any, domain: Domain) -> list[str]:
+    """Return a sentence for each constant that lies between two steps of the number it is compared with."""
     constants = [v for v in values if isinstance(v, Fraction) and not isinstance(v, bool)]
     if not constants or (isinstance(of, Name) and isinstance(domain[of.name], (Category, Boolean, Identifier))):
         return []
@@ -329,7 +330,8 @@ def _said(of: Node, values: Any, domain: Domain) -> list[str]:
 
 # ---- The vectors, selections and private keys of a plan: each with its share of the loss. Knows no exact answer
 
-_NOWHERE = -1  # the place of a vector that gets no noise of its own
+# the place of a vector that gets no noise of its own
+_NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +340,12 @@ class NoisyVector:
 
     column: str
     part: Vector
-    sensitivity: Sensitivity  # of all vectors of its block
-    mechanism: Mechanism | CountingThreshold  # the latter where the selection of private keys counts it
-    place: int = 0  # among the noisy vectors of the question
+    # of all vectors of its block together
+    sensitivity: Sensitivity
+    # a threshold where the selection of private keys counts it
+    mechanism: Mechanism | CountingThreshold
+    # its place among the noisy vectors of the question
+    place: int = 0
 
     def describe(self) -> str:
         """Return the part in words."""
@@ -350,7 +355,7 @@ class NoisyVector:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """How a question is answered: the vectors that each aggregate reads, its selection if it is one, the keys' threshold.
+    """How a loss is allocated: the vectors that each aggregate reads, its selection if it is a quantile, the keys' threshold.
 
     `mixes` are the rows by which the parts of an aggregate follow from its vectors, where vectors are shared: aggregates may
     read the same ones. `noisy` are all vectors, each once. Empty where each aggregate has its parts for vectors.
@@ -365,14 +370,15 @@ class Allocation:
     threshold: KeySelection | WeightedSelection | None
     event: Event
     shares: tuple[Fraction, ...] = ()
-    counted: int | None = None  # the aggregate that the selection of private keys answers by its own noisy counts
+    # the aggregate that the selection of private keys answers by its own noisy counts
+    counted: int | None = None
     mixes: tuple[Mix, ...] = ()
 
     @property
     def noisy(self) -> tuple[NoisyVector, ...]:
         """All noisy vectors of the question, each once."""
-        found = {v.place: v for several in self.vectors for v in several if v.place != _NOWHERE}
-        return tuple(found[place] for place in sorted(found))
+        vectors = {v.place: v for several in self.vectors for v in several if v.place != _NOWHERE}
+        return tuple(vectors[place] for place in sorted(vectors))
 
 
 def allocate(
@@ -382,7 +388,7 @@ def allocate(
     loss: Loss,
     weights: Sequence[Fraction] = (),
 ) -> Allocation:
-    """Return the parts of a question. Each selection and each aggregate that needs noise shares by its weight, or equally.
+    """Allocate a loss to the parts of a question: quantiles, and aggregates that need noise, share by weight, or equally.
 
     Private keys take an equal share, whatever the weights. An aggregate's share is shared equally by its vectors; those that
     several aggregates read get the sum of theirs (`queries.strategy`). By sequential composition the shares, which sum to 1
@@ -395,45 +401,48 @@ def allocate(
         # An answer without groups is known beforehand: nothing is drawn, and nothing is charged.
         bounded = replace(bounded, sensitivities=tuple(tuple(map(_still, s)) for s in bounded.sensitivities))
     moved = bounded.sensitivities
-    chosen = [i for i, a in enumerate(question.aggregates) if isinstance(a, Quantile)]
+    # The loss is shared by three kinds: quantiles, aggregates whose vectors get noise, and the selection of private keys.
+    quantiles = [i for i, a in enumerate(question.aggregates) if isinstance(a, Quantile)]
     counted = _count_of_units(question, neighbors) if resolved.private_keys else None
     noisy = [i for i, several in enumerate(moved) if any(s.l1 for s in several) and i != counted]
-    threshold, rest = _select_keys(question, resolved, neighbors, loss, len(chosen) + len(noisy), counted)
+    threshold, rest = _select_keys(question, resolved, neighbors, loss, len(quantiles) + len(noisy), counted)
     if isinstance(threshold, KeySelection):
         resolved = _counting_units(resolved, domain, neighbors)
     if weights and (len(weights) != len(moved) or min(weights) <= 0):
         raise DeclarationError(f"a question of {len(moved)} aggregates takes one weight for each of them, above 0")
-    stated = [weights[i] if weights else Fraction(1) for i in range(len(moved))]
-    whole = sum((stated[i] for i in (*chosen, *noisy)), Fraction(0))
-    shares = [stated[i] / whole if i in chosen or i in noisy else Fraction(0) for i in range(len(moved))]
-    selections = _selections(question, chosen, resolved, domain, neighbors, rest, shares) if chosen else {}
+    weight_of = [weights[i] if weights else Fraction(1) for i in range(len(moved))]
+    whole = sum((weight_of[i] for i in (*quantiles, *noisy)), Fraction(0))
+    shares = [weight_of[i] / whole if i in quantiles or i in noisy else Fraction(0) for i in range(len(moved))]
+    selections = _selections(question, quantiles, resolved, domain, neighbors, rest, shares) if quantiles else {}
+    # All vectors get their noise together, at the sum of their aggregates' shares, so that aggregates may share vectors.
     additive = sum((shares[i] for i in noisy), Fraction(0))
-    own = [share / additive if i in noisy else Fraction(0) for i, share in enumerate(shares)]
-    left = scale_loss(rest, additive) if noisy else rest
-    vectors, mixes, event = _vectors(question, bounded, own, left)
+    noise_shares = [share / additive if i in noisy else Fraction(0) for i, share in enumerate(shares)]
+    noise_loss = scale_loss(rest, additive) if noisy else rest
+    vectors, mixes, event = _vectors(question, bounded, noise_shares, noise_loss)
     if isinstance(threshold, KeySelection) and counted is not None:
         vectors = _count_by(threshold, counted, vectors)
-    events = [event] if noisy or not (chosen or threshold) else []
+    # quantiles that share a draw are charged once, by the first of them
+    events = [event] if noisy or not (quantiles or threshold) else []
     events += [s.event for i, s in selections.items() if resolved.cells and (s.lead is None or s.lead == i)]
     events = events or [event]
     if threshold is not None:
         events.insert(0, threshold.event)
-        keys = Fraction(1, len(chosen) + len(noisy) + 1)
+        keys = Fraction(1, len(quantiles) + len(noisy) + 1)
         shares = [keys if i == counted else share * (1 - keys) for i, share in enumerate(shares)]
     event = events[0] if len(events) == 1 else Composed(events)
     if mixes:
         resolved = _with_terms(resolved, vectors, isinstance(threshold, KeySelection))
-    found = tuple(selections.get(i) for i in range(len(vectors)))
-    return Allocation(resolved, vectors, found, threshold, event, tuple(shares), counted, mixes)
+    planned = tuple(selections.get(i) for i in range(len(vectors)))
+    return Allocation(resolved, vectors, planned, threshold, event, tuple(shares), counted, mixes)
 
 
 def _still(sensitivity: Sensitivity) -> Sensitivity:
-    """Return the sensitivity of what no unit moves."""
+    """Return a sensitivity of 0: no unit moves the vector."""
     return Sensitivity(0, Fraction(0), Fraction(0), Fraction(0), sensitivity.because)
 
 
 def _with_terms(resolved: CompiledQuery, vectors: Sequence[Sequence[NoisyVector]], counts_units: bool) -> CompiledQuery:
-    """Return the question with the terms that its vectors need too; the units of private keys stay last."""
+    """Add the terms that shared vectors need to the question; the count of the units of private keys stays last."""
     needed = dict.fromkeys(term for several in vectors for v in several for _, term in v.part.terms)
     new = tuple(term for term in needed if term not in resolved.terms)
     if not new:
@@ -445,7 +454,7 @@ def _with_terms(resolved: CompiledQuery, vectors: Sequence[Sequence[NoisyVector]
 def _vectors(
     question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
-    """Return the vectors of each aggregate and their mixes, and the event of all: `shares` of the loss sum to 1, or to 0.
+    """Return the vectors of each aggregate, their mixes, and the event of all; `shares` of the loss sum to 1, or to 0.
 
     An aggregate without a share gets no noise here: nothing moves it, or the selection of keys counts it.
     """
@@ -470,11 +479,11 @@ def _vectors(
 def _shared_vectors(
     question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
-    """Return the same where there are several vectors: the fewest that answer all, by the strategy of least error."""
+    """Return the same for several vectors: the fewest that answer all, by the strategy of least error."""
     from sordino.ask.queries.strategy import find_strategy
 
-    found = find_strategy(question.aggregates, bounded, shares, squared=isinstance(loss, ZCDP))
-    blocks = found.blocks
+    strategy = find_strategy(question.aggregates, bounded, shares, squared=isinstance(loss, ZCDP))
+    blocks = strategy.blocks
     mechanisms, event = cheapest([(b.noise_sensitivity, b.share) for b in blocks], loss)
     starts = list(itertools.accumulate([len(b.vectors) for b in blocks], initial=0))
     planned = tuple(
@@ -482,12 +491,12 @@ def _shared_vectors(
             NoisyVector(a.alias, blocks[b].vectors[k], blocks[b].sensitivity, mechanisms[b], starts[b] + k)
             for b, k in reading.vectors
         )
-        for a, reading in zip(question.aggregates, found.readings, strict=True)
+        for a, reading in zip(question.aggregates, strategy.readings, strict=True)
     )
     readers = Counter(v.place for several in planned for v in several)
     mixes = tuple(
         reading.mix if not reading.is_plain or any(readers[v.place] > 1 for v in several) else ()
-        for reading, several in zip(found.readings, planned, strict=True)
+        for reading, several in zip(strategy.readings, planned, strict=True)
     )
     return planned, mixes, event
 
@@ -495,37 +504,38 @@ def _shared_vectors(
 def _count_by(
     keys: KeySelection, counted: int, vectors: tuple[tuple[NoisyVector, ...], ...]
 ) -> tuple[tuple[NoisyVector, ...], ...]:
-    """Return the vectors of all aggregates, that which the selection of keys counts with the selection's noise."""
+    """Replace the noise of the aggregate that the selection of keys counts by the selection's own."""
     assert not isinstance(keys.selector, PartitionSelection)
-    own = replace(vectors[counted][0], mechanism=keys.selector, place=_NOWHERE)
-    return (*vectors[:counted], (own,), *vectors[counted + 1 :])
+    counted_units = replace(vectors[counted][0], mechanism=keys.selector, place=_NOWHERE)
+    return (*vectors[:counted], (counted_units,), *vectors[counted + 1 :])
 
 
 def _selections(
     question: Aggregation,
-    chosen: Sequence[int],
+    quantiles: Sequence[int],
     resolved: CompiledQuery,
     domain: Domain,
     neighbors: Neighbors,
     loss: Loss,
     shares: Sequence[Fraction],
 ) -> dict[int, PlannedQuantile]:
-    """Return the plans of the aggregates of quantiles; those of one number share a draw where it errs less."""
+    """Plan the quantiles; those of one number share a draw where that errs less."""
 
-    def plan(asked: Quantile, places: Sequence[int]) -> PlannedQuantile:
+    def plan(quantile: Quantile, places: Sequence[int]) -> PlannedQuantile:
         share = scale_loss(loss, sum((shares[i] for i in places), Fraction(0)))
-        pure = PureDP(share.epsilon) if isinstance(share, ApproxDP) else share  # a delta buys a selection nothing
-        return plan_quantile(asked, resolved, domain=domain, neighbors=neighbors, loss=pure)
+        # a delta buys a selection nothing
+        pure = PureDP(share.epsilon) if isinstance(share, ApproxDP) else share
+        return plan_quantile(quantile, resolved, domain=domain, neighbors=neighbors, loss=pure)
 
-    asked = {i: aggregate for i in chosen if isinstance(aggregate := question.aggregates[i], Quantile)}
-    planned = {i: plan(one, [i]) for i, one in asked.items()}
+    aggregates = {i: aggregate for i in quantiles if isinstance(aggregate := question.aggregates[i], Quantile)}
+    planned = {i: plan(one, [i]) for i, one in aggregates.items()}
     return planned if len(planned) < 2 else share_draws(planned, plan)
 
 
 def _select_keys(
     question: Aggregation, resolved: CompiledQuery, neighbors: Neighbors, loss: Loss, others: int, counted: int | None
 ) -> tuple[KeySelection | WeightedSelection | None, Loss]:
-    """Return how private keys are selected, by an equal share, and the loss that is left for the others."""
+    """Return the selection of private keys, at an equal share, and the loss that remains for the others."""
     named = question.key_selection
     if not resolved.private_keys:
         if named is not None:
@@ -562,17 +572,17 @@ def _count_of_units(question: Aggregation, neighbors: Neighbors) -> int | None:
     if question.formulas or question.key_selection == "weighted":
         return None
     one_row = neighbors.rows_per_group == 1
-    for i, asked in enumerate(question.aggregates):
-        if isinstance(asked, Count) and asked.of is None and one_row:
+    for i, aggregate in enumerate(question.aggregates):
+        if isinstance(aggregate, Count) and aggregate.of is None and one_row:
             return i
         units = None if neighbors.id_column is None else Name(neighbors.id_column)
-        if isinstance(asked, Distinct) and asked.of == units and not asked.others:
+        if isinstance(aggregate, Distinct) and aggregate.of == units and not aggregate.others:
             return i
     return None
 
 
 def _counting_units(resolved: CompiledQuery, domain: Domain, neighbors: Neighbors) -> CompiledQuery:
-    """Return the question with one term more: the units of each group."""
+    """Add a term to the question: the number of units in each group."""
     column = neighbors.id_column
     units = SqlAggregate("rows", None) if column is None else SqlAggregate("distinct", presence(Name(column), domain))
     return replace(resolved, terms=(*resolved.terms, units))
@@ -583,14 +593,15 @@ def _counting_units(resolved: CompiledQuery, domain: Domain, neighbors: Neighbor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregationProcedure(Procedure):
-    """Answer an aggregation: its shares of the loss are allocated, its event known; `domain` is the table's."""
+    """The procedure of an aggregation whose loss is allocated; `domain` is the table's."""
 
     question: Aggregation
     domain: Domain
     allocation: Allocation
     assume_rows: int | None = None
     assume_mean: float | None = None
-    weights: tuple[Fraction, ...] = ()  # of the aggregates; empty for equal shares
+    # one an aggregate; empty for equal shares
+    weights: tuple[Fraction, ...] = ()
 
     @property
     def compiled(self) -> CompiledQuery:
@@ -605,7 +616,7 @@ class AggregationProcedure(Procedure):
     # ---- before the charge
 
     def columns(self, confidence: float, *, chosen: bool = False) -> Sequence[PlannedColumn]:
-        """Return what is known beforehand of each aggregate; where noisy values select rows, all groups hold together.
+        """Return each aggregate's planned columns; where noisy values select rows, errors hold for all groups together.
 
         They may be `chosen` by what is computed from the answer, too.
         """
@@ -649,8 +660,8 @@ class AggregationProcedure(Procedure):
         rate = self.question.sample
         if rate is None or rate == 1:
             return self._release(statements, rows, rng)
-        with rows.sample(rate, rng) as drawn:
-            return self._release(self._write(drawn), drawn, rng)
+        with rows.sample(rate, rng) as sample:
+            return self._release(self._write(sample), sample, rng)
 
     def _release(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
         if self.question.steps:
@@ -661,24 +672,24 @@ class AggregationProcedure(Procedure):
 
     def _release_all(self, statements: Statements, rows: DataAccess, rng: Rng) -> Answer:
         table = None if statements[0] is None else rows.run(statements[0])
-        keys, outputs = noisy_columns(self.question, self.allocation, table=table, rng=rng)
-        summed = iter(outputs)
-        found: list[Output] = []
-        drawn: dict[int, Sequence[Sequence[int]]] = {}
+        keys, noisy = noisy_columns(self.question, self.allocation, table=table, rng=rng)
+        summed = iter(noisy)
+        outputs: list[Output] = []
+        draws: dict[int, Sequence[Sequence[int]]] = {}
         for place, selection in enumerate(self.allocation.selections):
             if selection is None:
-                found.append(next(summed))
+                outputs.append(next(summed))
                 continue
             lead = place if selection.lead is None else selection.lead
             quantiles = self._quantiles(selection, keys)
-            if lead not in drawn:
+            if lead not in draws:
                 first = statements[1][place] if statements[1] else None
-                drawn[lead] = quantiles.draw(rows, rng, first=first)
-            found += quantiles.outputs(drawn[lead])
-        asked = self.question
-        if not asked.formulas and not asked.hidden and asked.after is None:
-            return keys, tuple(found)
-        return finish_answer(asked.after, asked.formulas, asked.hidden, keys, tuple(found), together=True)
+                draws[lead] = quantiles.draw(rows, rng, first=first)
+            outputs += quantiles.outputs(draws[lead])
+        question = self.question
+        if not question.formulas and not question.hidden and question.after is None:
+            return keys, tuple(outputs)
+        return finish_answer(question.after, question.formulas, question.hidden, keys, tuple(outputs), together=True)
 
     def _release_by_weight(self, first: Statement | None, rows: DataAccess, rng: Rng) -> Answer:
         """Select the keys in rounds, then answer for those that show: from then on they are a public list."""
@@ -686,12 +697,12 @@ class AggregationProcedure(Procedure):
         compiled = self.compiled
         assert isinstance(selection, WeightedSelection)
         assert first is not None
-        found = select_in_rounds(first, rows, rng, compiled=compiled, selection=selection)
-        listed = list_shown(compiled.keys, found) if found else Keys((), compiled.keys[0].build)
+        labels = select_in_rounds(first, rows, rng, compiled=compiled, selection=selection)
+        listed = list_shown(compiled.keys, labels) if labels else Keys((), compiled.keys[0].build)
         resolved = replace(compiled, keys=(listed,), listed=True)
-        chosen = tuple(None if s is None else s.of_keys(listed) for s in self.allocation.selections)
-        answering = replace(self.allocation, resolved=resolved, selections=chosen, threshold=None)
-        table = rows.write(resolved.select(rows.primitives())) if found and resolved.terms else None
+        selections = tuple(None if s is None else s.of_keys(listed) for s in self.allocation.selections)
+        answering = replace(self.allocation, resolved=resolved, selections=selections, threshold=None)
+        table = rows.write(resolved.select(rows.primitives())) if labels and resolved.terms else None
         return replace(self, allocation=answering)._release_all((table, ()), rows, rng)
 
     def _quantiles(self, selection: PlannedQuantile, keys: Sequence[Key]) -> PlannedQuantile:
@@ -709,29 +720,30 @@ class AggregationProcedure(Procedure):
     # ---- words
 
     def _vector_column(self, place: int, confidence: float) -> PlannedColumn:
-        asked = self.question.aggregates[place]
-        parts = self.allocation.vectors[place]
-        own = self.compiled.parts[place]
+        aggregate = self.question.aggregates[place]
+        vectors = self.allocation.vectors[place]
+        parts = self.compiled.parts[place]
         mixes = self.allocation.mixes
-        laws = [law for p in parts if not isinstance(law := p.mechanism.law, TruncatedLaplace)]
+        laws = [law for p in vectors if not isinstance(law := p.mechanism.law, TruncatedLaplace)]
         mix = mixes[place] if mixes else ()
         expected = ExpectedNoise(laws, confidence, self.assume_rows, self.assume_mean, mix)
         error: float | None = None
         times_rows = None
-        if place == self.allocation.counted:  # by the selection of the keys
-            error = parts[0].mechanism.law.error(confidence)
-        elif len(own) == 1 or self.assume_rows is not None:
-            error = asked.error(own, expected)
-        if isinstance(asked, Average):
-            times_rows = asked.error(own, replace(expected, rows=None))
-        assumes = str(getattr(asked, "assumes", ""))
+        # it is counted by the selection of the keys
+        if place == self.allocation.counted:
+            error = vectors[0].mechanism.law.error(confidence)
+        elif len(parts) == 1 or self.assume_rows is not None:
+            error = aggregate.error(parts, expected)
+        if isinstance(aggregate, Average):
+            times_rows = aggregate.error(parts, replace(expected, rows=None))
+        assumes = str(getattr(aggregate, "assumes", ""))
         return PlannedColumn(
-            (asked.alias,),
-            asked.describe(),
+            (aggregate.alias,),
+            aggregate.describe(),
             (error,),
             "value",
-            (self._say_error(error, times_rows, sums=len(own), assumes=assumes, confidence=confidence),),
-            tuple(_vector_data(p) for p in parts),
+            (self._say_error(error, times_rows, sums=len(parts), assumes=assumes, confidence=confidence),),
+            tuple(_vector_data(p) for p in vectors),
             self._describe_vectors(place),
             assumes,
             times_rows,
@@ -747,15 +759,15 @@ class AggregationProcedure(Procedure):
 
     def _selection_column(self, place: int, selection: PlannedQuantile, confidence: float) -> PlannedColumn:
         errors = tuple(selection.errors(confidence, assume_rows=self.assume_rows))
-        said = {"role": "selection", "mechanism": selection.describe()}
+        part = {"role": "selection", "mechanism": selection.describe()}
         return PlannedColumn(
-            selection.asked.columns(),
+            selection.aggregate.columns(),
             self.question.aggregates[place].describe(),
             errors,
             Ranks.error_unit,
             tuple(f"{show_rows(e, Ranks.error_unit)} at {100 * confidence:g}%" for e in errors),
-            (said,),
-            (said["mechanism"],),
+            (part,),
+            (part["mechanism"],),
             share=self._share(place),
         )
 
@@ -766,8 +778,8 @@ class AggregationProcedure(Procedure):
 
     def _formula_column(self, formula: FormulaColumn) -> PlannedColumn:
         words = {a.alias: a.describe() for a in self.question.aggregates}
-        said = "free: its error follows from what it is computed from"
-        return PlannedColumn((formula.alias,), formula.describe(words), (None,), "value", (said,), (), ())
+        free = "free: its error follows from what it is computed from"
+        return PlannedColumn((formula.alias,), formula.describe(words), (None,), "value", (free,), (), ())
 
     def _say_error(
         self, error: float | None, times_rows: float | None, *, sums: int, assumes: str, confidence: float
@@ -786,7 +798,8 @@ class AggregationProcedure(Procedure):
 # ---- From an engine's exact answer to the noisy columns of a release. Used by the curator alone, after the charge
 
 _LONGEST = 1_000
-_NO_KEY = object()  # a label may be None
+# stands for a key that is none, since a label may be None
+_NO_KEY = object()
 
 
 def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table | None, rng: Rng) -> Answer:
@@ -797,10 +810,10 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
     """
     resolved = parts.resolved
     vectors = parts.noisy
-    shown: tuple[int | None, ...] = ()
+    counts: tuple[int | None, ...] = ()
     if isinstance(parts.threshold, KeySelection):
         assert table is not None
-        rows, exact_parts, shown = _release_keys(table, parts, parts.threshold, rng)
+        rows, exact_parts, counts = _release_keys(table, parts, parts.threshold, rng)
     else:
         rows = resolved.key_rows()
         exact_parts = [[] for _ in vectors]
@@ -808,15 +821,15 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
             exact_parts = exact_vectors(table, resolved, [v.part for v in vectors])
     noisy = {v.place: _add_noise(v, exact, rng) for v, exact in zip(vectors, exact_parts, strict=True)}
     outputs: list[Output] = []
-    for i, (asked, several) in enumerate(zip(question.aggregates, parts.vectors, strict=True)):
+    for i, (aggregate, several) in enumerate(zip(question.aggregates, parts.vectors, strict=True)):
         if i == parts.counted:
-            outputs.append(Output(asked.alias, _shown_count(parts, shown), _mechanisms(several)))
+            outputs.append(Output(aggregate.alias, _shown_count(parts, counts), _mechanisms(several)))
         elif parts.selections[i] is None:
-            own = [noisy[v.place] for v in several]
+            values = [noisy[v.place] for v in several]
             mix = parts.mixes[i] if parts.mixes else ()
             shared = SharedNoise(mix, tuple(v.place for v in several)) if mix else None
-            estimate = asked.estimate(resolved.parts[i], own, shared)
-            outputs.append(Output(asked.alias, estimate, _mechanisms(several)))
+            estimate = aggregate.estimate(resolved.parts[i], values, shared)
+            outputs.append(Output(aggregate.alias, estimate, _mechanisms(several)))
     columns = [tuple(map(itemgetter(i), rows)) for i in range(len(question.groups))]
     declared = [k.labels for k in resolved.keys] if resolved.private_keys else columns
     # A column's type follows from what is declared, also where the question leaves out most keys, or all.
@@ -826,10 +839,10 @@ def noisy_columns(question: Aggregation, parts: Allocation, *, table: pa.Table |
 
 
 def _add_noise(vector: NoisyVector, exact: list[int], rng: Rng) -> Noisy:
-    made = vector.mechanism
-    if isinstance(made, LaplaceThreshold | GaussianThreshold | TruncatedThreshold):
+    mechanism = vector.mechanism
+    if isinstance(mechanism, LaplaceThreshold | GaussianThreshold | TruncatedThreshold):
         raise TypeError("a count that keys are selected by has its noise already")
-    return Noisy(tuple(made.release(exact, rng)) if exact else (), vector.part.unit, made.law)
+    return Noisy(tuple(mechanism.release(exact, rng)) if exact else (), vector.part.unit, mechanism.law)
 
 
 def _shown_count(parts: Allocation, shown: Sequence[int | None]) -> ShownCount:
@@ -849,16 +862,16 @@ def exact_vectors(table: pa.Table, resolved: CompiledQuery, vectors: Sequence[Ve
     sizes = [len(k.labels) for k in resolved.keys]
     codes = [table.column(f"k{i}").to_pylist() for i in range(len(sizes))]
     places: list[int | None] = [_place(row, sizes) for row in zip(*codes, strict=True)] if sizes else [0]
-    found: list[list[int]] = []
+    exact_terms: list[list[int]] = []
     for i in range(len(resolved.terms)):
         exact_cells = [0] * math.prod(sizes)
         for place, value in zip(places, table.column(f"t{i}").to_pylist(), strict=True):
             if place is not None and value is not None:
                 exact_cells[place] = int(value)
-        found.append(exact_cells)
+        exact_terms.append(exact_cells)
     if vectors is None:
         vectors = [part for several in resolved.parts for part in several]
-    return _weigh(resolved, vectors, found, math.prod(sizes))
+    return _weigh(resolved, vectors, exact_terms, math.prod(sizes))
 
 
 def _release_keys(
@@ -877,15 +890,16 @@ def _release_keys(
     table = table.take(pa.array(list(noisy), pa.int64()))
     counts = list(noisy.values())
     places = key_places(table, resolved)
-    kept = sort_keys(places)
+    keys = sort_keys(places)
     vectors = [v.part for v in parts.noisy]
-    at = [places[key] for key in kept]
-    read = {term for vector in vectors for _, term in vector.terms}  # the count that keys are selected by has its noise
-    found: list[list[int]] = []
+    at = [places[key] for key in keys]
+    # the count by which keys are selected has its noise already
+    read = {term for vector in vectors for _, term in vector.terms}
+    exact_terms: list[list[int]] = []
     for i, term in enumerate(resolved.terms):
         column = table.column(f"t{i}").to_pylist() if term in read else []
-        found.append([int(column[place] or 0) for place in at] if term in read else [])
-    return kept, _weigh(resolved, vectors, found, len(kept)), tuple(counts[place] for place in at)
+        exact_terms.append([int(column[place] or 0) for place in at] if term in read else [])
+    return keys, _weigh(resolved, vectors, exact_terms, len(keys)), tuple(counts[place] for place in at)
 
 
 def key_places(table: pa.Table, resolved: CompiledQuery) -> dict[tuple[Any, ...], int]:
@@ -906,16 +920,16 @@ def _labels(cells: list[Any], key: Keys) -> list[Any]:
 
 
 def _weigh(
-    resolved: CompiledQuery, vectors: Sequence[Vector], found: Sequence[Sequence[int]], cells: int
+    resolved: CompiledQuery, vectors: Sequence[Vector], exact_terms: Sequence[Sequence[int]], cells: int
 ) -> list[list[int]]:
     """Return each vector as the weighted sum of its terms, cell by cell."""
-    at = {term: i for i, term in enumerate(resolved.terms)}
-    made: list[list[int]] = []
+    index = {term: i for i, term in enumerate(resolved.terms)}
+    sums: list[list[int]] = []
     for vector in vectors:
-        weighed = [(weight, found[at[term]]) for weight, term in vector.terms]
-        alone = len(weighed) == 1 and weighed[0][0] == 1
-        made.append([*weighed[0][1]] if alone else [sum(w * v[c] for w, v in weighed) for c in range(cells)])
-    return made
+        weighted = [(weight, exact_terms[index[term]]) for weight, term in vector.terms]
+        alone = len(weighted) == 1 and weighted[0][0] == 1
+        sums.append([*weighted[0][1]] if alone else [sum(w * v[c] for w, v in weighted) for c in range(cells)])
+    return sums
 
 
 def _place(row: tuple[Any, ...], sizes: list[int]) -> int | None:
@@ -929,9 +943,9 @@ def _place(row: tuple[Any, ...], sizes: list[int]) -> int | None:
     return place
 
 
-def _mechanisms(several: Sequence[NoisyVector]) -> str:
+def _mechanisms(vectors: Sequence[NoisyVector]) -> str:
     words = [
-        p.mechanism.describe() + ("" if p.part.unit == 1 else f" of {format_number(p.part.unit)}") for p in several
+        v.mechanism.describe() + ("" if v.part.unit == 1 else f" of {format_number(v.part.unit)}") for v in vectors
     ]
     return "; ".join(dict.fromkeys(words))
 
@@ -960,24 +974,22 @@ def select_in_rounds(
     selection: WeightedSelection,
 ) -> list[tuple[Any, ...]]:
     """Return the keys that show, in their own order; `first` is the statement of the first round."""
-    found: list[tuple[Any, ...]] = []
+    labels: list[tuple[Any, ...]] = []
     for i, one in enumerate(selection.rounds):
-        shown = list_shown(compiled.keys, found) if found else None
+        shown = list_shown(compiled.keys, labels) if labels else None
         table = rows.run(rows.write(round_select(rows.primitives(), compiled, one, shown)) if i else first)
         exact_weights = table.column("t0").to_pylist()
         exact = {key: int(exact_weights[place] or 0) for key, place in key_places(table, compiled).items()}
-        found = sort_keys({*found, *one.release(exact, rng)})[:MOST_LISTED]
-    return found
+        labels = sort_keys({*labels, *one.release(exact, rng)})[:MOST_LISTED]
+    return labels
 
 
 def _without(shown: Keys, condition: Build | None) -> Build:
     """Return the condition that also leaves out the rows whose key is listed in `shown`."""
 
     def build(on: Primitives) -> exp.Expression:
-        kinds = sql()
-        cell = shown.build(on)
-        place = cell if shown.code is None else shown.code(on, cell)
-        hidden: exp.Expression = kinds.Is(this=kinds.paren(place), expression=kinds.Null())
-        return hidden if condition is None else sql().and_(condition(on), hidden)
+        kinds = trees()
+        hidden: exp.Expression = kinds.Is(this=kinds.paren(shown.row_code(on)), expression=kinds.Null())
+        return hidden if condition is None else trees().and_(condition(on), hidden)
 
     return build

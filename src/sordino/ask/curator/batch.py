@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from sordino.ask.curator.plan import EQUAL, LossSplit, Plan
-from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.curator.question_reading import registered_procedure
+from sordino.ask.queries.aggregation import Aggregation, Grouping
+from sordino.ask.queries.expressions.nodes import describe
+from sordino.ask.queries.query import Aggregate
 from sordino.ask.queries.sql.parse import SqlText
-from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, arg
+from sordino.ask.queries.sql.statement import GROUPINGS, KEY
+from sordino.ask.queries.tabulation import Tabulation, check_tabulation, describe_left_out
+from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, SordinoError, arg
+from sordino.core.estimates.table_cells import name_table
 from sordino.core.loss import (
     Loss,
     LossArguments,
@@ -28,15 +34,62 @@ from sordino.core.loss import (
 from sordino.core.notebook_tables import html_table
 from sordino.core.release import show_number, show_rows
 
-_DIGITS = 4  # significant ones of a loss that was searched
-_LEAST, _MOST = Fraction(1, 10**9), Fraction(10**5)  # the losses that are searched
+# the significant digits of a loss that was searched, and the losses that are searched
+_DIGITS = 4
+_LEAST = Fraction(1, 10**9)
+_MOST = Fraction(10**5)
 
-PlanAt = Callable[[int, Fraction], Plan]  # the plan of question i at a loss
+# questions whose errors as one tabulation are listed in words
+_LISTED = 6
+# the least mean gain, as a logarithm, that is worth a note
+_WORTH = 0.01
+
+# returns the plan of question i at a loss
+PlanAt = Callable[[int, Fraction], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class TabulationSaving:
+    """What questions of a batch would have as one tabulation at the same loss: `now` and `then` are errors at a confidence.
+
+    `tables` are the columns of each question, in the order of the questions; `left_out` says which rows would count in none.
+    """
+
+    tables: tuple[tuple[str, ...], ...]
+    now: tuple[float, ...]
+    then: tuple[float, ...]
+    confidence: float
+    left_out: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Return the comparison as a sentence."""
+        distinct = list(dict.fromkeys(self.tables))
+        written = ", ".join("[" + ", ".join(f'"{name}"' for name in table) + "]" for table in distinct[:_LISTED])
+        errors = [
+            f"{name_table(table) or 'total'} +-{then:.3g} in place of +-{now:.3g}"
+            for table, now, then in zip(self.tables, self.now, self.then, strict=True)
+        ]
+        more = f"; and {len(errors) - _LISTED:,} more" if len(errors) > _LISTED else ""
+        rest = ", ..." if len(distinct) > _LISTED else ""
+        notes = "".join(f"; {note}" for note in self.left_out)
+        return (
+            f"asked as one tabulation, sd.tabulate([{written}{rest}]), at the same loss, errors at {100 * self.confidence:g}% "
+            f"would be: {'; '.join(errors[:_LISTED])}{more}; and all tables would agree{notes}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON data."""
+        return {
+            "tables": [list(table) for table in self.tables],
+            "errors_now": list(self.now),
+            "errors": list(self.then),
+            "notes": list(self.left_out),
+        }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Batch:
-    """Hold the plans of several questions, each with a loss of its own; give it to `ask` for a list of releases."""
+    """The plans of several questions, each with a loss of its own; `ask` turns it into a list of releases."""
 
     plans: tuple[Plan, ...]
     confidence: float
@@ -55,7 +108,7 @@ class Batch:
         return [0.0 if plan.is_free else _worst(plan, self.confidence) for plan in self.plans]
 
     def check_covered(self, remaining: Loss) -> None:
-        """Raise BudgetExhausted unless what is left covers all plans, so that nothing is asked where it does not."""
+        """Raise BudgetExhausted unless the remaining loss covers all plans, so that none is asked otherwise."""
         left = remaining.amounts()
         cost = self.cost.amounts()
         if set(cost) != set(left):
@@ -72,17 +125,32 @@ class Batch:
             if not plan.is_free and _largest_error(plan, self.confidence) is not None:
                 off += f" at {100 * self.confidence:g}%"
             lines.append(f"           {plan.cost.describe()}: {off}, {plan.words}")
+        lines += [f"note       {note}" for note in self.notes()]
         return "\n".join([*lines, *(f"ledger     {unknown}" for unknown in self._unknown())])
+
+    def saving(self, confidence: float | None = None) -> TabulationSaving | None:
+        """Return what one tabulation in place of the batch would save, by its own plan.
+
+        None unless all questions are counts or sums by declared keys of the same rows, or where it would save nothing.
+        """
+        return compare_tabulation(self.plans, self.confidence if confidence is None else confidence)
+
+    def notes(self) -> list[str]:
+        """Return what may be said of the batch as a whole."""
+        saving = self.saving()
+        return [] if saving is None else [saving.describe()]
 
     def to_dict(self, *, confidence: float | None = None) -> dict[str, Any]:
         """Return the batch as JSON data, its errors at a confidence: that which it was planned for where none is given."""
         stated = self.confidence if confidence is None else confidence
+        saving = self.saving(stated)
         return {
             "schema": 1,
             "cost": loss_to_numbers(self.cost),
             "confidence": stated,
             "errors": [_largest_error(p, stated) for p in self.plans],
             "plans": [p.to_dict(confidence=stated) for p in self.plans],
+            **({} if saving is None else {"notes": [saving.describe()], "as_tabulation": saving.to_dict()}),
         }
 
     def __repr__(self) -> str:
@@ -97,12 +165,11 @@ class Batch:
         ]
         foot = f"cost {self.cost.describe()} in all, nothing spent"
         head = ("", "cost", f"error at {100 * self.confidence:g}%", "question")
-        return html_table(
-            "Batch", head, rows, notes=[f"the ledger: {unknown}" for unknown in self._unknown()], foot=foot
-        )
+        notes = [*self.notes(), *(f"the ledger: {unknown}" for unknown in self._unknown())]
+        return html_table("Batch", head, rows, notes=notes, foot=foot)
 
     def _unknown(self) -> list[str]:
-        """Return what is not known of the ledgers, once where the plans are of one."""
+        """Return what is unknown of the ledgers, each thing once."""
         return [*dict.fromkeys(plan.unknown for plan in self.plans if plan.unknown)]
 
 
@@ -116,6 +183,108 @@ def _say_error(plan: Plan, confidence: float) -> str:
     return f"+-{show_number(error)}" if column.unit == "value" else show_rows(error, column.unit)
 
 
+def compare_tabulation(plans: Sequence[Plan], confidence: float) -> TabulationSaving | None:
+    """Return what the plans' questions would have as one tabulation at the sum of their losses; see `Batch.saving`."""
+    tabulation = join_questions(plans)
+    registered = registered_procedure(tabulation)
+    if tabulation is None or registered is None:
+        return None
+    amounts: dict[str, Fraction] = {}
+    for plan in plans:
+        for name, amount in plan.asked.amounts().items():
+            amounts[name] = amounts.get(name, Fraction(0)) + amount
+    table = plans[0].table
+    try:
+        joined = registered.plan_question(
+            tabulation, table, asked=loss_from(amounts, delta=getattr(plans[0].asked, "delta", None))
+        )
+    # Keys that are not public, a vector that is no single number, too many cells: these are no marginals of one cube.
+    except SordinoError:
+        return None
+    errors = joined.error(confidence)
+    places = {frozenset(names): names for names in tabulation.tables}
+    measures = [replace(cast(Any, measure), alias="") for measure in tabulation.measures]
+    tables: list[tuple[str, ...]] = []
+    now: list[float] = []
+    then: list[float] = []
+    for plan in plans:
+        question = cast(Aggregation, plan.question)
+        stated = plan.error(confidence)
+        for aggregate in question.aggregates:
+            alone = stated[aggregate.alias] if isinstance(stated, dict) else stated
+            names = _rename(question.groups, tabulation)
+            together = errors[places[frozenset(names)]]
+            if isinstance(together, dict):
+                together = together[tabulation.measures[measures.index(_unnamed(aggregate))].alias]
+            if alone is None or not alone > 0:
+                return None
+            tables.append(names)
+            now.append(float(alone))
+            then.append(float(together))
+    ratio = math.fsum(math.log(max(after, 1e-9) / before) for before, after in zip(now, then, strict=True)) / len(now)
+    if ratio > -_WORTH:
+        return None
+    left_out = describe_left_out(tabulation, table.domain)
+    return TabulationSaving(tuple(tables), tuple(now), tuple(then), confidence, left_out)
+
+
+def join_questions(plans: Sequence[Plan]) -> Tabulation | None:
+    """Return the tabulation that questions are the tables of; None where they are not about the same rows of one table.
+
+    Each has the same condition, no join, sample or list of keys, and counts or sums alone; what is done to answers afterwards,
+    such as ORDER BY, can be done to tables too.
+    """
+    questions = [plan.question for plan in plans]
+    if len(plans) < 2 or any(plan.is_free or plan.table_name != plans[0].table_name for plan in plans):
+        return None
+    keys: dict[Any, Grouping] = {}
+    measures: dict[Any, Aggregate] = {}
+    tables: dict[frozenset[str], tuple[str, ...]] = {}
+    for question in questions:
+        if not isinstance(question, Aggregation) or question.where != getattr(questions[0], "where", None):
+            return None
+        # The same question without what a tabulation has no words for.
+        rest = replace(question, after=None, layout=(), dialect="duckdb")
+        if rest != Aggregation(question.where, question.groups, question.aggregates):
+            return None
+        for group in question.groups:
+            # The blocks of a statement have names of their own for the columns of the text.
+            name = describe(group.of) if group.alias.startswith(KEY) else group.alias
+            keys.setdefault(group.of, Grouping(name, group.of))
+        for aggregate in question.aggregates:
+            measures.setdefault(_unnamed(aggregate), replace(cast(Any, aggregate), alias=f"m{len(measures)}"))
+        names = tuple(keys[group.of].alias for group in question.groups)
+        tables.setdefault(frozenset(names), names)
+    if len(tables) < 2 or not measures:
+        return None
+    first = cast(Aggregation, questions[0])
+    try:
+        return check_tabulation(
+            Tabulation(tuple(tables.values()), tuple(keys.values()), tuple(measures.values()), where=first.where)
+        )
+    except QuestionRefused:
+        return None
+
+
+def _unnamed(aggregate: Aggregate) -> Any:
+    return replace(cast(Any, aggregate), alias="")
+
+
+def _rename(groups: Sequence[Grouping], tabulation: Tabulation) -> tuple[str, ...]:
+    """Return the names that a tabulation has for the group-by columns of a question."""
+    names = {key.of: key.alias for key in tabulation.keys}
+    return tuple(names[group.of] for group in groups)
+
+
+def advise(plan: Plan) -> Plan:
+    """Return the plan of a statement of CUBE, ROLLUP or GROUPING SETS with what a tabulation of its sets would save."""
+    blocks = getattr(plan.procedure, "plans", ())
+    if len(blocks) < 2 or GROUPINGS not in cast(Any, plan.question).statement.outside:
+        return plan
+    saving = compare_tabulation(blocks, 0.95)
+    return plan if saving is None else replace(plan, advice=(saving.describe(),))
+
+
 def plan_batch(
     question: Any,
     plan: Callable[..., Plan],
@@ -127,9 +296,9 @@ def plan_batch(
     split: LossSplit = EQUAL,
     assume_rows: int | None = None,
 ) -> Batch:
-    """Return the batch that the words of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
+    """Return the batch that the arguments of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
 
-    Raises DeclarationError where the words do not fit together, QuestionRefused for a question whose error is private.
+    Raises DeclarationError where the arguments do not fit together, QuestionRefused for a question whose error is private.
     """
     listed = list(question) if isinstance(question, (list, tuple)) else [question]
     questions = [one for q in listed for one in (q.statements() if isinstance(q, SqlText) else [q])]
@@ -146,21 +315,21 @@ def plan_batch(
         each = delta
         if delta is not None and counted == "epsilon":
             each = to_fraction(delta, name="delta") / sharing
-        made = plan(questions[i], **{counted: amount}, delta=each)
-        if made.procedure.error_is_private:
+        priced = plan(questions[i], **{counted: amount}, delta=each)
+        if priced.procedure.error_is_private:
             raise QuestionRefused(
                 "the error of this question is private, so no loss can be planned from it: state a loss instead of "
                 f"{arg('error=')}"
             )
-        return made
+        return priced
 
     if error is None:
         total = read_loss(**losses).amounts()[counted]
         # Whether a question costs anything does not follow from the loss; one that does not leaves its share to the others.
         equal = [plan_at(i, total / len(questions)) for i in range(len(questions))]
-        sharing = sum(not made.is_free for made in equal) or len(questions)
+        sharing = sum(not priced.is_free for priced in equal) or len(questions)
         if sharing < len(questions):
-            equal = [made if made.is_free else plan_at(i, total / sharing) for i, made in enumerate(equal)]
+            equal = [priced if priced.is_free else plan_at(i, total / sharing) for i, priced in enumerate(equal)]
         return _share_out(plan_at, equal, total, confidence, split, assume_rows)
     if losses.get("epsilon") is not None or losses.get("rho") is not None or not split.is_equal:
         raise DeclarationError(
@@ -182,7 +351,8 @@ def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) ->
         most = to_fraction(target, name="error")
         if most <= 0:
             raise DeclarationError(f"error, what an answer may be off by, must be above 0, not {format_number(most)}")
-        low, high = _LEAST, _MOST
+        low = _LEAST
+        high = _MOST
         largest = plan_at(i, high)
         if largest.is_free:
             plans.append(largest)
@@ -212,8 +382,8 @@ def _share_out(
     from sordino.ask.curator.loss_shares import check_scale, least_error_shares, relative_error, weigh
 
     each = total / len(paying)
-    given = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
-    weights = [given[i] for i in paying]
+    stated = weigh([[n for n in p.names if n not in p.groups] for p in equal], split, what="question")
+    weights = [stated[i] for i in paying]
     shares = [w / sum(weights, Fraction(0)) for w in weights]
     if split.share != "equal":
         relative = split.share == "relative"
@@ -242,8 +412,8 @@ def _worst(plan: Plan, confidence: float) -> float:
 
 def _largest_error(plan: Plan, confidence: float) -> float | None:
     """Return the largest expected error of a question's answers, None where one depends on the rows."""
-    found = plan.error(confidence)
-    errors = list(found.values()) if isinstance(found, dict) else [found]
+    expected = plan.error(confidence)
+    errors = list(expected.values()) if isinstance(expected, dict) else [expected]
     return None if not errors or any(e is None for e in errors) else float(max(errors))
 
 

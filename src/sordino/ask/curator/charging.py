@@ -31,8 +31,9 @@ from sordino.core.source import PrivateTable
 DEFECT = (
     "this is a defect of Sordino, whatever the data: please report the question and the version, and ask it another way"
 )
-_LONG = 10_000_000  # characters
-_MANY = 1_000  # keys
+# Beyond so many characters, or so many keys, an answer is stored without its tables.
+_LONG = 10_000_000
+_MANY = 1_000
 # What runs code from outside: an algorithm, or an engine. No later frame of its failure is of ours.
 _CALL_OUT = (
     ("sordino.ask.curator.adaptive_session", "run_adaptive"),
@@ -42,7 +43,7 @@ _CALL_OUT = (
 
 
 class Charging:
-    """Charge plans about one table to its ledger, and to the share of a spender where one is named.
+    """Charges plans about one table to its ledger, and to the share of a spender where one is named.
 
     `private` is False where the noise is seeded, and `remarks` are notes about the table. One that `resumes` answers a request
     whose process stopped, under the charge that it made: no answer of it left, since an answer is stored first, and the
@@ -146,7 +147,8 @@ class Charging:
         """Charge a plan that has no request id."""
         self.declare()
         charged = self.charge(plan, identity=plan.identity(), request=None)
-        assert isinstance(charged, Charge)  # without a request id a charge is always new
+        # without a request id a charge is always new
+        assert isinstance(charged, Charge)
         return charged
 
     def read_stored(self, stored: StoredAnswer, plan: Plan) -> Release:
@@ -165,7 +167,7 @@ class Charging:
         return plan.seen_before(charges, self.ledger.unknown())
 
     def make_release(self, plan: Plan, charge: Charge, answer: Answer | ReleaseContent) -> Release:
-        """Return an answer as the release of its charge."""
+        """Make the release of a charge from its answer."""
         content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
         return Release(
             question=plan.words,
@@ -195,7 +197,8 @@ class Charging:
             self.ledger.commit(charge, text)
             return
         except LedgerError:
-            pass  # said below, without the ledger's own words
+            # reported below, without the ledger's own words
+            pass
         raise ChargedError(
             f"the question was charged ({charge.id}) but its answer could not be stored, so it is not given; the charge "
             "stands. Check that the ledger can be written: that its disk has room, or that its server answers",
@@ -203,7 +206,7 @@ class Charging:
         )
 
     def fail(self, charge: Charge, failure: Failure) -> NoReturn:
-        """Record that a charge has no answer, and say so, with a cause in our own words or without."""
+        """Record that a charge has no answer, and raise ChargedError, with a cause in our own words if there is one."""
         cause = failure.cause
         resumable = failure.passing and charge.request is not None
         # It may lie on the server that failed: the charge then stays without an outcome.
@@ -221,7 +224,7 @@ class Charging:
 
 
 def name_tables(shares: Mapping[str, Fraction]) -> str:
-    """Return the tables that a charge is of, with the share of each where there are several: what its note begins with.
+    """Return the tables that a charge concerns, with the share of each if there are several: the beginning of its note.
 
     >>> name_tables({"visits": Fraction(1)}), name_tables({"visits": Fraction(1, 3), "calls": Fraction(2, 3)})
     ('visits', 'visits (1/3), calls (2/3)')
@@ -239,9 +242,9 @@ def share_of_table(note: str, table: str) -> Fraction:
     """
     if note.startswith(f"{table}: "):
         return Fraction(1)
-    listed = _TABLES.match(note)
-    found = _TABLE.findall(listed.group()) if listed else ()
-    return sum((Fraction(share) for name, share in found if name == table), Fraction(0))
+    prefix = _TABLES.match(note)
+    shares = _TABLE.findall(prefix.group()) if prefix else ()
+    return sum((Fraction(share) for name, share in shares if name == table), Fraction(0))
 
 
 def write_answer(release: Release) -> str:
@@ -272,7 +275,7 @@ class Failure:
 
 
 def failure_of(failure: Exception, provider: str = "") -> Failure:
-    """Return why a question failed, in our own words: as its engine says, or whose defect it is; nothing else of it.
+    """Explain a failure in our own words: the engine's cause, or whose defect it is; nothing of its message.
 
     What the failure itself says may hold data. A failure of a procedure from outside is its provider's, and one of an engine
     from outside, or of the algorithm that `adapt` runs, is no defect of ours.
@@ -293,5 +296,5 @@ def failure_of(failure: Exception, provider: str = "") -> Failure:
 
 
 def declaration_digest(name: str, declaration: Mapping[str, Any]) -> str:
-    """Return the digest by which releases and plans name what was declared of a table."""
+    """Return the digest of a table's declaration, by which releases and plans name it."""
     return hashlib.sha256(json.dumps([name, declaration], sort_keys=True).encode()).hexdigest()[:16]

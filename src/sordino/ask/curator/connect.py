@@ -40,10 +40,10 @@ NEVER_COMPARED = (
 
 
 class Connection:
-    """Hold a project, or the tables of `protect`: `.table(name)` gives the Curator of one; those of a budget share its ledger.
+    """The tables of a project, or of `protect`: `.table(name)` gives the Curator of one; those of a budget share its ledger.
 
-    With a `spender`, everything asked counts against its share of each budget too.
-    What was spent and released is read without the data: `.budgets()`, `.release(charge)`, `.report()`.
+    With a `spender`, every charge counts against its share of each budget too. `.budgets()`, `.release(charge)` and `.report()`
+    read what was spent and released, without the data.
     """
 
     def __init__(
@@ -55,19 +55,23 @@ class Connection:
         self._rng = Rng.secure() if rng is None else rng
         self._ledgers: dict[str, Ledger] = {}
         self._engines: dict[str, Engine] = {}
-        self._public_rows: dict[str, Mapping[str, pa.Table]] = {}  # as each of the engines opened them
-        self._serves = False  # accounts of a server, by `spend_as`
+        # the rows of public tables, as each of the engines opened them
+        self._public_rows: dict[str, Mapping[str, pa.Table]] = {}
+        # whether it is a server's, whose accounts `spend_as` names
+        self._serves = False
         self._curators: dict[str, Curator] = {}
 
     def spend_as(self, spender: str) -> Connection:
-        """Return a connection to the same data and ledgers where what is asked counts against a spender's share as well.
+        """Return a connection to the same data and ledgers whose charges count against a spender's share as well.
 
         There a request whose process stopped, charged but not answered, is answered under its charge when it is asked again.
         """
-        made = Connection(self.project, spender=spender, dialect=self.dialect, rng=self._rng)
-        made._ledgers, made._engines, made._serves = self._ledgers, self._engines, True
-        made._public_rows = self._public_rows
-        return made
+        connection = Connection(self.project, spender=spender, dialect=self.dialect, rng=self._rng)
+        connection._ledgers = self._ledgers
+        connection._engines = self._engines
+        connection._public_rows = self._public_rows
+        connection._serves = True
+        return connection
 
     def table(self, name: str | None = None) -> Curator:
         """Return the Curator of a declared table, or of the only one there is.
@@ -106,13 +110,13 @@ class Connection:
         return self._curators[declared.name]
 
     def _share(self, spender: str, budget: str) -> Loss:
-        """Return a share that the project declares, or one on the ledger alone, as officers of a server give them."""
+        """Return a share that the project declares, or one on the ledger alone, as a server's officers grant them."""
         declared = self.project.budget(budget)
         if spender not in declared.shares:
             with open_ledger(declared) as ledger:
-                known = {} if ledger is None else ledger.shares()
-            if spender in known:
-                return known[spender].cap
+                recorded = {} if ledger is None else ledger.shares()
+            if spender in recorded:
+                return recorded[spender].cap
         return declared.share(spender)
 
     @show_arguments(PlanArguments, share="equal")
@@ -123,7 +127,7 @@ class Connection:
         error: Number | Sequence[Number] | None = None,
         confidence: float = 0.95,
         assume_mean: float | None = None,
-        **given: Unpack[PlanArguments],
+        **arguments: Unpack[PlanArguments],
     ) -> Plan | Batch:
         """Return the plan of a SELECT, of the table that it names, as `Curator.plan`; of several SELECTs their Batch.
 
@@ -133,9 +137,9 @@ class Connection:
         read = [self._read(one) for one in question.in_dialect(self.dialect).statements()]
         if len(read) == 1:
             curator, one = read[0]
-            return curator.plan(one, error=error, confidence=confidence, assume_mean=assume_mean, **given)
+            return curator.plan(one, error=error, confidence=confidence, assume_mean=assume_mean, **arguments)
         self._check_one_budget([curator.name for curator, _ in read])
-        assume_rows = given.get("assume_rows")
+        assume_rows = arguments.get("assume_rows")
 
         def plan_one(pair: tuple[Curator, SqlText], **loss: Any) -> Plan:
             plan: Plan = pair[0].plan(pair[1], assume_rows=assume_rows, assume_mean=assume_mean, **loss)
@@ -145,11 +149,11 @@ class Connection:
             read,
             plan_one,
             error=error,
-            losses=take_loss(given),
+            losses=take_loss(arguments),
             # All draw on one budget, so the first table's says what it counts in.
             counted="rho" if "rho" in read[0][0].remaining.amounts() else "epsilon",
             confidence=confidence,
-            split=read_split(given),
+            split=read_split(arguments),
             assume_rows=assume_rows,
         )
 
@@ -161,7 +165,7 @@ class Connection:
         request_id: str | None = None,
         on: Literal["data", "dummy"] = "data",
         confirm: Callable[[Plan], None] | None = None,
-        **given: Unpack[PlanArguments],
+        **arguments: Unpack[PlanArguments],
     ) -> Release | list[Release]:
         """Return the private answer of a SELECT or a plan, or those of several, each charged once, as `Curator.ask`.
 
@@ -171,11 +175,11 @@ class Connection:
         several = asked.statements() if isinstance(asked, SqlText) else [asked]
         if isinstance(asked, Plan) or (isinstance(asked, SqlText) and len(several) == 1):
             curator, one = self._read(asked) if isinstance(asked, SqlText) else (self.table(asked.table_name), asked)
-            release: Release = curator.ask(one, **once, **given)
+            release: Release = curator.ask(one, **once, **arguments)
             return release
-        batch = self.plan(asked, **given) if isinstance(asked, SqlText) else asked
-        stated = (*take_loss(given).values(), given.get("assume_rows"))
-        if batch is asked and (any(v is not None for v in stated) or states_split(given)):
+        batch = self.plan(asked, **arguments) if isinstance(asked, SqlText) else asked
+        stated = (*take_loss(arguments).values(), arguments.get("assume_rows"))
+        if batch is asked and (any(v is not None for v in stated) or states_split(arguments)):
             raise DeclarationError(
                 "a batch states its losses already: ask(batch), without epsilon, delta, rho or shares"
             )
@@ -214,39 +218,39 @@ class Connection:
         """
         return self._read(sql(text, dialect=dialect) if isinstance(text, str) else text)
 
-    def _read(self, asked: SqlText) -> tuple[Curator, SqlText]:
+    def _read(self, question: SqlText) -> tuple[Curator, SqlText]:
         columns = [column for table in self.project.tables.values() for column in table.domain]
         try:
-            select = asked.in_dialect(self.dialect).parse(columns, self.project.public)
+            select = question.in_dialect(self.dialect).parse(columns, self.project.public)
         except QuestionRefused:
-            # A statement around private questions may be no SELECT of one table: it is about the one that it names.
-            named = tables_of(asked.text, dialect=asked.in_dialect(self.dialect).dialect)
-            about = {table for table in self.project.tables for name in named if is_same_table(name, table)}
-            if not about and named and all(map(self._is_public, named)):
-                return self._any_table(), asked
-            if not about:
+            # A statement around private questions may be no SELECT of one table; it is about the one that it names.
+            named = tables_of(question.text, dialect=question.in_dialect(self.dialect).dialect)
+            tables = {table for table in self.project.tables for name in named if is_same_table(name, table)}
+            if not tables and named and all(map(self._is_public, named)):
+                return self._any_table(), question
+            if not tables:
                 raise
             # Of several, it is charged as a question about the one that it names first.
             first = next(table for name in named for table in self.project.tables if is_same_table(name, table))
-            return self.table(first), asked
+            return self.table(first), question
         same = [name for name in self.project.tables if name.lower() == select.table.lower()]
         if not same and self._is_public(select.table):
-            return self._any_table(), asked
-        return self.table(same[0] if same else select.table), replace(asked, select=select)
+            return self._any_table(), question
+        return self.table(same[0] if same else select.table), replace(question, select=select)
 
     def _is_public(self, name: str) -> bool:
         return name.lower() in {table.lower() for table in self.project.public}
 
     def _any_table(self) -> Curator:
-        """Return the table under which a statement of public tables alone is answered: whichever, as it costs nothing."""
+        """Return a table under which to answer a statement of public tables alone; any will do, as it costs nothing."""
         return self.table(next(iter(self.project.tables)))
 
     def ledger(self, budget: str | None = None) -> Ledger:
         """Return the ledger of a declared budget, or of the only one there is, opening or creating it."""
         declared = self.project.budget(budget)
         if declared.name not in self._ledgers:
-            held = declared.ledger
-            self._ledgers[declared.name] = held if isinstance(held, Ledger) else Ledger.open(held, cap=declared.cap)
+            place = declared.ledger
+            self._ledgers[declared.name] = place if isinstance(place, Ledger) else Ledger.open(place, cap=declared.cap)
         return self._ledgers[declared.name]
 
     def budgets(self, name: str | None = None, *, tight_at: Number | None = None) -> list[BudgetStatus]:
@@ -294,18 +298,23 @@ def open_engine(project: Project, table: DeclaredTable, public: Mapping[str, pa.
 
 
 def _remarks(project: Project, table: DeclaredTable, provider: str) -> tuple[str, ...]:
-    """Return what an answer about a table says of it: public facts, whose code reads it and that nobody held it against its data.
+    """Return the notes that every answer about a table carries: who reads it, and that it was never compared with its data.
 
-    `provider` is whose code reads it, empty for Sordino's own. What Python code protects has no file, and its author holds the
-    data: there nothing is said of the latter.
+    `provider` is whose code reads it, empty for Sordino's own. A table that Python code protects gets no note of the second
+    kind: it has no project file, and its author holds the data.
     """
-    read = (f"read by code of {provider}, which is not Sordino's own: that rows are read as declared is theirs to say",)
-    compared = project.path is None or compared_on(table) is not None
-    return (*(read if provider else ()), *(() if compared else (NEVER_COMPARED,)))
+    notes: list[str] = []
+    if provider:
+        notes.append(
+            f"read by code of {provider}, which is not Sordino's own: that rows are read as declared is theirs to say"
+        )
+    if project.path is not None and compared_on(table) is None:
+        notes.append(NEVER_COMPARED)
+    return tuple(notes)
 
 
 def _as_other(table: DeclaredTable, beside: DeclaredTable) -> PrivateTable:
-    """Return what the questions of one declared table may know of another."""
+    """Return the public facts of another table that questions of one declared table may use."""
     apart = why_apart(beside.source, table.source)
     return PrivateTable(table.domain, table.neighbors, table.declaration, table.budget == beside.budget, apart)
 
@@ -314,5 +323,5 @@ def open_project(
     project: str | Path | None = None, *, spender: str | None = None, dialect: str | None = None
 ) -> Connection:
     """Return the connection that a project file declares; without a path, the sordino.toml found upward from here."""
-    found = load_project(find_project() if project is None else Path(project))
-    return Connection(found, spender=spender, dialect=dialect)
+    declared = load_project(find_project() if project is None else Path(project))
+    return Connection(declared, spender=spender, dialect=dialect)

@@ -19,9 +19,9 @@ from sordino.ask.clipping.search import find_bounds
 from sordino.ask.curator.above_threshold import AboveThreshold, open_above_threshold
 from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
-from sordino.ask.curator.batch import Batch, plan_batch
+from sordino.ask.curator.batch import Batch, advise, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
-from sordino.ask.curator.dummy_table import check_target, open_dummy, practice_curator
+from sordino.ask.curator.dummy_table import check_target, dummy_curator, open_dummy
 from sordino.ask.curator.explain import explain
 from sordino.ask.curator.found_bounds_procedure import plan_with_found_bounds
 from sordino.ask.curator.joined_rows import JoinedRows
@@ -77,7 +77,7 @@ T = TypeVar("T")
 
 
 class Curator(TableFace):
-    """Answer questions about one table, under one budget.
+    """Answers questions about one table, under one budget.
 
     Made by `connect(...).table(name)` or `protect(...)`. `plan` is free and uses nothing of the data; `ask` charges the
     ledger durably before the data is touched, and a failure after the charge stays charged.
@@ -134,7 +134,7 @@ class Curator(TableFace):
         error: None = None,
         confidence: float = 0.95,
         assume_mean: float | None = None,
-        **given: Unpack[PlanArguments],
+        **arguments: Unpack[PlanArguments],
     ) -> Plan: ...
 
     @overload
@@ -145,7 +145,7 @@ class Curator(TableFace):
         error: None = None,
         confidence: float = 0.95,
         assume_mean: float | None = None,
-        **given: Unpack[PlanArguments],
+        **arguments: Unpack[PlanArguments],
     ) -> Batch: ...
 
     @overload
@@ -156,7 +156,7 @@ class Curator(TableFace):
         error: Number | Sequence[Number],
         confidence: float = 0.95,
         assume_mean: float | None = None,
-        **given: Unpack[PlanArguments],
+        **arguments: Unpack[PlanArguments],
     ) -> Batch: ...
 
     @overload
@@ -167,7 +167,7 @@ class Curator(TableFace):
         error: Number | Sequence[Number] | None = None,
         confidence: float = 0.95,
         assume_mean: float | None = None,
-        **given: Unpack[PlanArguments],
+        **arguments: Unpack[PlanArguments],
     ) -> Plan | Batch: ...
 
     @show_arguments(PlanArguments, share="equal")
@@ -178,7 +178,7 @@ class Curator(TableFace):
         error: Number | Sequence[Number] | None = None,
         confidence: float = 0.95,
         assume_mean: float | None = None,
-        **given: Unpack[PlanArguments],
+        **arguments: Unpack[PlanArguments],
     ) -> Plan | Batch:
         """Return what the question would cost and how wrong the answer would be; spends nothing, reads no data.
 
@@ -193,26 +193,26 @@ class Curator(TableFace):
         (in order, or by a column's name). `share="error"` finds the shares of the least sum of errors, times the weights,
         each in its own unit; "relative" divides each by the size of its answer, which `scale` or `assume_rows` states.
         """
-        split = read_split(given)
-        assume_rows = given.get("assume_rows")
+        split = read_split(arguments)
+        assume_rows = arguments.get("assume_rows")
         if error is not None or is_batch(question):
             return plan_batch(
                 question,
                 partial(self.plan, assume_rows=assume_rows, assume_mean=assume_mean),
                 error=error,
-                losses=take_loss(given),
+                losses=take_loss(arguments),
                 counted="rho" if "rho" in self._ledger.cap.amounts() else "epsilon",
                 confidence=confidence,
                 split=split,
                 assume_rows=assume_rows,
             )
-        asked = read_loss(**take_loss(given))
+        loss = read_loss(**take_loss(arguments))
         one = cast(Question, question)
-        plan = self._plan(one, asked, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
+        plan = self._plan(one, loss, assume_rows=assume_rows, assume_mean=assume_mean, split=split)
         if not plan.reads:
-            # What the engine cannot say is refused. The columns of other private tables are known when it is asked.
+            # Refuses what the engine cannot express. With other private tables that waits for `ask`, which opens them.
             plan.procedure.write(StatementWriter(self._engine))
-        return self._charging.look_back(plan)
+        return advise(self._charging.look_back(plan))
 
     @overload
     def ask(self, question: Batch, *, on: Literal["data", "dummy"] = "data") -> list[Release]: ...
@@ -225,7 +225,7 @@ class Curator(TableFace):
         request_id: str | None = None,
         on: Literal["data", "dummy"] = "data",
         confirm: Callable[[Plan], None] | None = None,
-        **given: Unpack[PlanArguments],
+        **arguments: Unpack[PlanArguments],
     ) -> Release: ...
 
     @show_arguments(PlanArguments, share="equal")
@@ -236,7 +236,7 @@ class Curator(TableFace):
         request_id: str | None = None,
         on: Literal["data", "dummy"] = "data",
         confirm: Callable[[Plan], None] | None = None,
-        **given: Unpack[PlanArguments],
+        **arguments: Unpack[PlanArguments],
     ) -> Release | list[Release]:
         """Return the private answer, charged once: to a Plan, or to a question with its loss.
 
@@ -250,12 +250,13 @@ class Curator(TableFace):
         if on != "data":
             check_target(on)
         if isinstance(question, Batch):
-            if any(v is not None for v in (*take_loss(given).values(), request_id, confirm)) or states_split(given):
+            options = (*take_loss(arguments).values(), request_id, confirm)
+            if any(option is not None for option in options) or states_split(arguments):
                 raise DeclarationError(
                     "a batch states its losses, and each answer is a charge of its own: ask(batch) alone"
                 )
             return self._ask_batch(question, on=on)
-        plan = self._plan_to_run(question, given)
+        plan = self._plan_to_run(question, arguments)
         if confirm is not None:
             confirm(self._charging.look_back(plan))
         if on == "dummy":
@@ -268,10 +269,11 @@ class Curator(TableFace):
             if stored is not None:
                 return self._charging.read_stored(stored, plan)
         with open_rows(self._engine, others) as rows:
-            # what cannot be written is refused here, and costs nothing
+            # a question that the engine cannot express is refused here, and costs nothing
             statements = plan.procedure.write(rows.writer())
             charged = self._charging.charge(plan, identity=identity, request=request_id)
-            if not isinstance(charged, Charge):  # another process answered the same request in the meantime
+            # another process answered the same request in the meantime
+            if not isinstance(charged, Charge):
                 return self._charging.read_stored(charged, plan)
             answer = self._answer(plan, statements, charged, rows)
         if isinstance(answer, Failure):
@@ -326,12 +328,11 @@ class Curator(TableFace):
         **loss: Unpack[LossArguments],
     ) -> tuple[T, Release]:
         """Do as `adapt` does, over joined rows; None for the table's own."""
-        asked = read_loss(**loss)
-        plan = plan_adaptive(describe, self._table, asked=asked, draws=draws)
+        total = read_loss(**loss)
+        plan = plan_adaptive(describe, self._table, asked=total, draws=draws)
         ran: tuple[T, Release, str] | Failure
-        with open_rows(
-            self._engine, () if joined is None else joined.reads
-        ) as opened:  # a server that is gone costs nothing
+        # opened before the charge: a server that is gone costs nothing
+        with open_rows(self._engine, () if joined is None else joined.reads) as opened:
             rows = opened if joined is None else opened.follow(joined.steps, self._table.domain)
             table = self._table if joined is None else joined.context
             charged = self._charging.charge_new(plan)
@@ -345,7 +346,8 @@ class Curator(TableFace):
                 ran = Failure(
                     "the algorithm did not catch a refusal: it may ask what is left, and what a question costs"
                 )
-            except Exception as failure:  # the words of any other failure may quote data
+            except Exception as failure:
+                # of any other kind: its message may quote data
                 ran = failure_of(failure)
         if isinstance(ran, Failure):
             self._charging.fail(charged, ran)
@@ -401,9 +403,9 @@ class Curator(TableFace):
             with people.above_threshold(count=1, epsilon=1) as session:
                 session.above(sd.count(), threshold=1000)
         """
-        asked = read_loss(**loss)
+        total = read_loss(**loss)
         return open_above_threshold(
-            self._table, self._charging, self._engine, self._rng, asked=asked, count=count, monotone=monotone
+            self._table, self._charging, self._engine, self._rng, asked=total, count=count, monotone=monotone
         )
 
     # ---- the budget and what was released
@@ -415,7 +417,7 @@ class Curator(TableFace):
 
     @property
     def context(self) -> TableContext:
-        """What a plan may know of the table."""
+        """The public facts of the table, which plans follow from."""
         return self._table
 
     @property
@@ -482,7 +484,7 @@ class Curator(TableFace):
     def _plan(
         self,
         question: Question,
-        asked: Loss,
+        loss: Loss,
         *,
         assume_rows: int | None = None,
         assume_mean: float | None = None,
@@ -491,58 +493,59 @@ class Curator(TableFace):
         """Return the plan of one question; the ledger is not read."""
         guesses: dict[str, Any] = {"assume_rows": assume_rows, "assume_mean": assume_mean}
         if isinstance(question, SqlText):
-            # The clock is read here alone: a plan that is kept means the moment at which it was made.
+            # The clock is read only here: a stored plan keeps the moment at which it was made.
             question = question.at_moment(current_moment())
         try:
-            return plan_question(read_question(question, self._table), self._table, asked=asked, split=split, **guesses)
+            return plan_question(read_question(question, self._table), self._table, asked=loss, split=split, **guesses)
         except QuestionRefused as refused:
             if not isinstance(question, SqlText):
                 raise
-            # What is no single question may be a statement around several.
+            # A text that is no single question may be a statement around several.
             weights = () if split.is_equal else split.weights
             try:
                 statement = (
                     read_statement_question(question, self._table, weights) if isinstance(weights, tuple) else None
                 )
                 if statement is not None:
-                    return plan_question(statement, self._table, asked=asked)
+                    return plan_question(statement, self._table, asked=loss)
             except QuestionRefused as other:
                 refused = truer_refusal(question, self._table, refused, other)
             raise refused.in_sql() from None
 
     def _ask_dummy(self, plan: Plan) -> Release:
-        # Two threads that come first at once open one each, and the later one stays: a lock would not cross a fork.
+        # Two threads that ask first at once open one each, and the later one stays: a lock would not survive a fork.
         engine = self._dummy_engine or open_dummy(self._table)
         self._dummy_engine = engine
         declared = self._charging.declared
         cap = self._ledger.cap
-        release = practice_curator(Curator, self._table, engine, cap=cap, declared=declared).ask(plan)
+        release = dummy_curator(Curator, self._table, engine, cap=cap, declared=declared).ask(plan)
         return replace(release, practice=True, charge="none", spent=self.spent, remaining=self.remaining)
 
-    def _plan_to_run(self, question: Question | Plan, given: PlanArguments) -> Plan:
-        """Return the plan that `ask` charges and runs: made here, never one that was handed in."""
-        assume_rows = given.get("assume_rows")
+    def _plan_to_run(self, question: Question | Plan, arguments: PlanArguments) -> Plan:
+        """Return the plan that `ask` charges and runs; it is made here, also where one was handed in."""
+        assume_rows = arguments.get("assume_rows")
         if not isinstance(question, Plan):
             if is_batch(question):
                 raise DeclarationError("several whole questions are asked as a batch: ask(plan([...], epsilon=...))")
-            split = read_split(given)
-            return self._plan(question, read_loss(**take_loss(given)), assume_rows=assume_rows, split=split)
-        if any(v is not None for v in (*take_loss(given).values(), assume_rows)) or states_split(given):
+            split = read_split(arguments)
+            return self._plan(question, read_loss(**take_loss(arguments)), assume_rows=assume_rows, split=split)
+        if any(v is not None for v in (*take_loss(arguments).values(), assume_rows)) or states_split(arguments):
             raise DeclarationError(
                 "a plan states its loss already: ask(plan), without epsilon, delta, rho, or shares of it"
             )
         return plan_again(question, self._table)
 
     def _answer(self, plan: Plan, statements: Any, charge: Charge, rows: DataAccess) -> tuple[Release, str] | Failure:
-        """Return the release and its text; where anything failed the cause, if it is one that quotes no data."""
+        """Return the release and its text, or why it failed, in words that quote no data."""
         try:
             release = self._charging.make_release(plan, charge, plan.procedure.release(statements, rows, self._rng))
             return release, write_answer(release)
-        except Exception as failure:  # of an engine, or any other: its words may quote a cell
+        except Exception as failure:
+            # of any kind: its message may quote a cell
             return failure_of(failure, plan.provider)
 
 
-# ---- From a question that is read to its Plan, and whether a plan handed in is still that
+# ---- From a bound question to its Plan; a plan that was handed in is made anew and compared
 
 
 def plan_question(
@@ -554,7 +557,7 @@ def plan_question(
     assume_mean: float | None = None,
     split: LossSplit = EQUAL,
 ) -> Plan:
-    """Return the plan of a question that is understood, at the loss asked; raises QuestionRefused where it has none."""
+    """Return the plan of a bound question at a loss; raises QuestionRefused where it has no private answer."""
     check_planning()
     registered = registered_procedure(question)
     if registered is None or not registered.provider:
@@ -571,33 +574,34 @@ def plan_question(
     except QuestionRefused:
         plan = None
         if split.is_equal:
-            # Means of numbers without bounds may be why: these can be found.
+            # It may have means of numbers without bounds, which can be found privately.
             plan = plan_with_found_bounds(question, table, asked=asked, assume_rows=assume_rows)
         if plan is None:
             raise
         return plan
 
 
-def plan_again(given: Plan, table: TableContext) -> Plan:
-    """Return the plan that the question and the loss of a plan have now; raises DeclarationError where it is another.
+def plan_again(stated: Plan, table: TableContext) -> Plan:
+    """Make a plan anew from its question and loss; raises DeclarationError where it no longer matches.
 
-    What runs is the plan made here, never one that was handed in.
+    The plan made here is what runs, never one that was handed in.
     """
-    if (given.declaration, given.table_name) != (table.declaration, table.name):
+    if (stated.declaration, stated.table_name) != (table.declaration, table.name):
         raise DeclarationError("this plan was made for another table or declaration: plan again")
-    asked: Any = given.question
-    if isinstance(asked, Aggregation):  # no second parse: the public tables alone are found again
-        asked = bind_tables(asked, table, names="resolved")
-    guesses = {name: getattr(given.procedure, name, None) for name in ("assume_rows", "assume_mean")}
-    split = LossSplit(exact=tuple(getattr(given.procedure, "weights", ())))
-    plan = plan_question(asked, table, asked=given.asked, split=split, **guesses)
-    refuse_altered(given, plan)
+    question: Any = stated.question
+    # SQL is not parsed again: only its public tables are bound anew
+    if isinstance(question, Aggregation):
+        question = bind_tables(question, table, names="resolved")
+    guesses = {name: getattr(stated.procedure, name, None) for name in ("assume_rows", "assume_mean")}
+    split = LossSplit(exact=tuple(getattr(stated.procedure, "weights", ())))
+    plan = plan_question(question, table, asked=stated.asked, split=split, **guesses)
+    refuse_altered(stated, plan)
     return plan
 
 
-def refuse_altered(given: Plan, priced: Plan) -> None:
-    """Raise DeclarationError where a plan is not the one that its question and loss have now."""
-    if (given.event, given.cost, _noise(given)) != (priced.event, priced.cost, _noise(priced)):
+def refuse_altered(stated: Plan, priced: Plan) -> None:
+    """Raise DeclarationError where the stated plan is not the one that its question and loss have now."""
+    if (stated.event, stated.cost, _noise(stated)) != (priced.event, priced.cost, _noise(priced)):
         raise DeclarationError(
             "this plan does not match what its question costs here: its mechanisms, event or cost were altered, or the budget "
             "now counts differently; plan again"
@@ -605,7 +609,7 @@ def refuse_altered(given: Plan, priced: Plan) -> None:
 
 
 def _noise(plan: Plan) -> object:
-    """Return what a plan would draw."""
+    """Return the noise of a plan, in a form that can be compared."""
     procedure = plan.procedure
     if isinstance(procedure, AggregationProcedure):
         allocation = procedure.allocation

@@ -23,7 +23,8 @@ from sordino.core.neighbors import PrivacyUnit, neighbors_from
 from sordino.core.noise.rng import Rng
 from sordino.core.source import Csv, PublicTable, Source, address_format
 
-_BUDGET = "default"  # the name of the budget that arguments declare
+# the name of the budget that arguments declare
+_BUDGET = "default"
 
 
 @overload
@@ -112,10 +113,10 @@ def protect(
     capped = _check_shares(shares or {}, spender, budget)
     tables = {n: _declare(n, neighbors=neighbors, several=several, **table) for n, table in named.items()}
     _check_people(tables)
-    held = Ledger.open(None, cap=budget) if ledger is None else locate(ledger)
-    charged = Budget(_BUDGET, budget, held, None, capped)
+    place = Ledger.open(None, cap=budget) if ledger is None else locate(ledger)
+    charged = Budget(_BUDGET, budget, place, None, capped)
     connection = Connection(Project(None, {_BUDGET: charged}, tables, joinable), spender=spender, rng=generator)
-    if amend is not None and not isinstance(held, Ledger) and exists(held):
+    if amend is not None and not isinstance(place, Ledger) and exists(place):
         amend_ledger(connection.project, charged, reason=amend)
     curators = [connection.table(table) for table in tables]
     return connection if several else curators[0]
@@ -123,10 +124,10 @@ def protect(
 
 def _check_people(tables: Mapping[str, DeclaredTable]) -> None:
     """Raise DeclarationError where tables of one budget protect different people, as the ledger would later."""
-    known: dict[str, dict[str, Any]] = {}
+    accepted: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
-        accept_new(name, table.declaration, known)
-        known[name] = table.declaration
+        accept_new(name, table.declaration, accepted)
+        accepted[name] = table.declaration
 
 
 def _check_shares(shares: Mapping[str, Loss], spender: str | None, budget: Loss) -> Mapping[str, Loss]:
@@ -138,7 +139,7 @@ def _check_shares(shares: Mapping[str, Loss], spender: str | None, budget: Loss)
 
 
 def _by_name(stated: Mapping[str, Any], name: str | None) -> dict[str, dict[str, Any]]:
-    """Return what is stated of each of several tables; raises DeclarationError where the names are not the same."""
+    """Return the arguments of each of several tables; raises DeclarationError where their names differ."""
     tables = stated["source"]
     if name is not None:
         raise DeclarationError("is for one table: give several tables their names in {name: table}", key="name")
@@ -175,7 +176,7 @@ def _declare(
     relation: str | None,
     several: bool,
 ) -> DeclaredTable:
-    """Return a table as declared; what is wrong with one of several is said with its name."""
+    """Declare a table; an error about one of several names it."""
     try:
         unit = neighbors_from(neighbors=neighbors, privacy_unit=privacy_unit)
         opened = hold_source(source, domain, unit=unit.id_column, csv=csv, relation=relation)
@@ -199,22 +200,23 @@ def _check_declared(domain: object, budget: object) -> None:
 
 def _public_tables(public: Mapping[str, PublicTable] | None, tables: Sequence[str]) -> Mapping[str, PublicTable]:
     """Return the public tables by name; raises DeclarationError for names that SQL cannot distinguish."""
-    found = dict(public or {})
-    for name, declared in found.items():
+    joinable = dict(public or {})
+    for name, declared in joinable.items():
         if not isinstance(declared, PublicTable):
             raise DeclarationError(f"public[{name!r}] must be made by sd.public(source, key=..., columns=...)")
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise DeclarationError(f"a public table's name is letters, digits and _, not {name!r}")
-    if len({n.lower() for n in (*found, *tables)}) != len(found) + len(tables):
+    if len({n.lower() for n in (*joinable, *tables)}) != len(joinable) + len(tables):
         raise DeclarationError("the table and its public tables need different names, ignoring case")
-    return found
+    return joinable
 
 
 def _table_name(source: Any, relation: object) -> str:
     if not isinstance(source, (str, Path)):
         return "data"
     address = address_format(source)
-    if address is not None and address.of_several:  # the table's name on the server, where it is one
+    # the table's name on the server, where it is one
+    if address is not None and address.of_several:
         return str(relation).rpartition(".")[2] if re.fullmatch(r"(\w+\.)?[A-Za-z_]\w*", str(relation)) else "data"
     if address is not None:
         return re.sub(r"\W", "", re.split(r"[.:/]", str(source))[-1]) or "data"

@@ -34,14 +34,18 @@ if TYPE_CHECKING:
     Doubles = npt.NDArray[np.float64]
 
 _MOST_ROWS = 10**8
-_MOST_ITEMS = 5  # of a made-up list
-_MISSING = 0.05  # the share of cells that are missing in each column that may miss some
-_REACH = 1000  # how far from a lone bound, or from 0, a column without bounds goes
-_ROWS_PER_KEY = 3  # how often an identifier occurs, on average
+# the most items of a made-up list
+_MOST_ITEMS = 5
+# the share of cells that are missing in each column that may miss some
+_MISSING = 0.05
+# how far from a lone bound, or from 0, a column without bounds goes
+_REACH = 1000
+# how often an identifier occurs, on average
+_ROWS_PER_KEY = 3
 
 
 def dummy(domain: Domain, *, rows: int = 1000, unit: PrivacyUnit | None = None, rng: Rng | None = None) -> pa.Table:
-    """Return a made-up Arrow table of the declared shape: practice without spending, nothing in it read from data.
+    """Return a made-up Arrow table of the declared shape, to try questions without spending; nothing in it is read from data.
 
     Numbers and days are uniform between their bounds, values of categories and booleans equally likely, one cell in 20
     is missing, an identifier occurs about three times and is never missing, a list has up to 5 items. A column without
@@ -168,7 +172,7 @@ def open_dummy(table: TableContext) -> Engine:
     return open_source(rows, domain=table.domain, unit=unit, public=table.public_rows, people=people)
 
 
-def practice_curator(
+def dummy_curator(
     make: Callable[..., C], table: TableContext, engine: Engine, *, cap: Loss, declared: dict[str, Any]
 ) -> C:
     """Return the curator that `make` makes of made-up rows: the same declaration, a budget of its own that nobody keeps."""

@@ -23,22 +23,25 @@ def explain(release: Release) -> str:
     Kairouz, Oh, Viswanath 2015.
     """
     question = f"Charge {release.charge} answered {release.question}, at {release.cost.describe()}."
-    said = explain_loss(release.cost, release.event, release.neighbors, release.privacy_unit)
+    meaning = explain_loss(release.cost, release.event, release.neighbors, release.privacy_unit)
     seal = "" if release.private else " NOT PRIVATE: its noise was seeded."
-    return f"{question} {said}{seal}"
+    return f"{question} {meaning}{seal}"
 
 
 def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) -> str:
     """Return what an answer of this event reveals at most, asked already or not: nothing of the answer is read."""
     epsilon, delta = epsilon_and_delta(cost)
-    # what a loss in rho converts to may say less than the event itself, as of a median, which is chosen at pure epsilon
+    # The event may be tighter than its cost in rho: a median is selected at pure epsilon.
     pure = event.pure()
     if pure is not None and float_up(pure) <= epsilon:
-        epsilon, delta = float_up(pure), 0.0
-    one = privacy_unit == "one row"
-    unit = "a given row" if one else privacy_unit.replace("of one", "of a given")
-    many = ("is", "has") if one else ("are", "have")
-    state = f"{many[0]} in the table" if neighbors == "add_remove" else f"{many[1]} one value rather than another"
+        epsilon = float_up(pure)
+        delta = 0.0
+    one_row = privacy_unit == "one row"
+    unit = "a given row" if one_row else privacy_unit.replace("of one", "of a given")
+    if neighbors == "add_remove":
+        state = f"{'is' if one_row else 'are'} in the table"
+    else:
+        state = f"{'has' if one_row else 'have'} one value rather than another"
     claim = (
         f"Anyone who knew everything else, and thought it as likely as not that {unit} {state}, "
         f"can be {belief_after([event], delta=delta).describe(of='it afterwards')}."

@@ -33,7 +33,8 @@ from sordino.core.loss import Event, Loss, share_loss
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Output, Release, show_number
 
-_MOST = 8  # numbers whose bounds one question finds
+# the most numbers whose bounds one question finds
+_MOST = 8
 _STAND_IN = (Fraction(0), Fraction(1))
 _WORDS = "its error follows from the bounds that are found, and is released with it"
 
@@ -42,7 +43,7 @@ Bounds = tuple[Fraction, Fraction]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBoundsProcedure(Procedure):
-    """Find bounds for the numbers `sought`, then answer the question with each clipped to its own.
+    """Finds bounds for the numbers `sought`, then answers the question with each clipped to its own.
 
     The search and the answer are adaptive, and counted as sums within one charge (`plan_adaptive`): each number's search
     takes `SHARES` of an equal part of the loss, the answer all the rest. `within` is the question in stand-in bounds, from
@@ -57,18 +58,18 @@ class FoundBoundsProcedure(Procedure):
     assume_rows: int | None = None
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
-        """Return what is known beforehand: nothing of the errors of means whose bounds are to be found."""
-        made = list(self.within.procedure.columns(confidence))
-        for i, (asked, column) in enumerate(zip(self.question.aggregates, made, strict=False)):
-            if _is_sought(asked, self.sought):
+        """Return the planned columns; errors of means whose bounds are still to be found are unknown."""
+        columns = list(self.within.procedure.columns(confidence))
+        for i, (aggregate, column) in enumerate(zip(self.question.aggregates, columns, strict=False)):
+            if _is_sought(aggregate, self.sought):
                 size = len(column.names)
-                said = (_say_shares(),)
+                lines = (_say_shares(),)
                 words = (_WORDS,) * size
                 none = (None,) * size
-                made[i] = PlannedColumn(
-                    column.names, asked.describe(), none, column.unit, words, (), said, share=column.share
+                columns[i] = PlannedColumn(
+                    column.names, aggregate.describe(), none, column.unit, words, (), lines, share=column.share
                 )
-        return made
+        return columns
 
     def write(self, rows: StatementWriter) -> None:
         """Write the search's statements, and the question's in the widest bounds that it may find, to refuse now what fails.
@@ -102,8 +103,8 @@ class FoundBoundsProcedure(Procedure):
         answer = plan.procedure.release(plan.procedure.write(rows), rows, rng)
         assert isinstance(answer, tuple)
         outputs = self._without_unfound(answer[1], ends)
-        notes = tuple(_say(node, found, self.question) for node, found in ends.items())
-        return ReleaseContent(answer[0], outputs, notes, _chosen(ends))
+        notes = tuple(_say(node, bounds_of, self.question) for node, bounds_of in ends.items())
+        return ReleaseContent(answer[0], outputs, notes, _bounds_on_record(ends))
 
     def _find_ends(self, session: AdaptiveSession, node: Node, part: Loss) -> Ends | None:
         return find_ends(session, self._rows_asked(node), _number(node, self.table.domain), part)
@@ -114,11 +115,11 @@ class FoundBoundsProcedure(Procedure):
 
     def _without_unfound(self, outputs: tuple[Output, ...], ends: dict[Node, Ends | None]) -> tuple[Output, ...]:
         """Return the answer without what has no bounds, and without formulas, which may be made of them."""
-        unfound = tuple(node for node, found in ends.items() if found is None)
+        unfound = tuple(node for node, bounds in ends.items() if bounds is None)
         lost: set[str] = set()
-        for asked in self.question.aggregates:
-            if _is_sought(asked, unfound):
-                lost |= set(asked.columns()) if isinstance(asked, Quantile) else {asked.alias}
+        for aggregate in self.question.aggregates:
+            if _is_sought(aggregate, unfound):
+                lost |= set(aggregate.columns()) if isinstance(aggregate, Quantile) else {aggregate.alias}
         if not lost:
             return outputs
         lost |= {f.alias for f in self.question.formulas}
@@ -145,7 +146,7 @@ def plan_with_found_bounds(
         return None
     of = dict.fromkeys(a.of for a in question.aggregates if isinstance(a, Average | Quantile))
     try:
-        sought = tuple(node for node in of if not _is_bounded(_number(node, table.domain)))
+        sought = tuple(node for node in of if not _number(node, table.domain).interval.bounded)
     except QuestionRefused:
         return None
     fixed = [question.where, *(g.of for g in question.groups)]
@@ -189,26 +190,22 @@ def _plan_within(
     return plan_aggregation(within, replace(table, domain=domain, cap=inner), asked=rest, assume_rows=assume_rows)
 
 
-def _is_sought(asked: object, sought: Sequence[Node]) -> bool:
-    return isinstance(asked, Average | Quantile) and asked.of in sought
+def _is_sought(aggregate: object, sought: Sequence[Node]) -> bool:
+    return isinstance(aggregate, Average | Quantile) and aggregate.of in sought
 
 
 def _rest(sought: tuple[Node, ...], domain: Domain) -> Fraction:
     """Return the share of the loss that the searches leave: an end that is declared needs none."""
-    taken = Fraction(0)
+    searches = Fraction(0)
     for node in sought:
         ends = _number(node, domain).interval
-        taken += SHARES["beyond"]
-        taken += SHARES["upper"] * (ends.upper is None) + SHARES["lower"] * (ends.lower is None)
-    return 1 - taken / len(sought)
+        searches += SHARES["beyond"]
+        searches += SHARES["upper"] * (ends.upper is None) + SHARES["lower"] * (ends.lower is None)
+    return 1 - searches / len(sought)
 
 
 def _number(node: Node, domain: Domain) -> BoundNumber:
     return search_number(node, domain, coarse=False)
-
-
-def _is_bounded(number: BoundNumber) -> bool:
-    return number.interval.lower is not None and number.interval.upper is not None
 
 
 def _lacks_grid(node: Node, domain: Domain) -> bool:
@@ -243,16 +240,16 @@ def _say_shares() -> str:
     )
 
 
-def _say(node: Node, found: Ends | None, question: Aggregation) -> str:
+def _say(node: Node, ends: Ends | None, question: Aggregation) -> str:
     """Return what was found of a number, from noisy answers alone."""
     words = describe(node)
-    if found is None:
+    if ends is None:
         return f"no bounds of {words} were found, as too few rows stood out of the noise: ask with more epsilon, or declare some"
-    low, high = (show_number(float(b)) for b in (found.lower, found.upper))
-    most = found.below + found.above
+    low, high = (show_number(float(b)) for b in (ends.lower, ends.upper))
+    most = ends.below + ends.above
     if most == 0:
         return f"{words} is clipped to [{low}, {high}], and no row lies beyond"
-    share = show_number(100 * min(1.0, most / max(found.counted, most)))
+    share = show_number(100 * min(1.0, most / max(ends.counted, most)))
     mean = any(isinstance(a, Average) and a.of == node for a in question.aggregates)
     hidden = (
         f"the interval is for the clipped mean, and the mean of all values is further off by at most {share}% of how far those "
@@ -261,15 +258,15 @@ def _say(node: Node, found: Ends | None, question: Aggregation) -> str:
         else "a quantile among them is given as the bound"
     )
     return (
-        f"{words} is clipped to [{low}, {high}]: at 95%, up to about {most:,.0f} rows lie beyond ({found.below:,.0f} below, "
-        f"{found.above:,.0f} above), {share}% of those counted; {hidden}"
+        f"{words} is clipped to [{low}, {high}]: at 95%, up to about {most:,.0f} rows lie beyond ({ends.below:,.0f} below, "
+        f"{ends.above:,.0f} above), {share}% of those counted; {hidden}"
     )
 
 
-def _chosen(ends: dict[Node, Ends | None]) -> tuple[tuple[str, Fraction | None], ...]:
-    made: list[tuple[str, Fraction | None]] = []
-    for node, found in ends.items():
+def _bounds_on_record(ends: dict[Node, Ends | None]) -> tuple[tuple[str, Fraction | None], ...]:
+    values: list[tuple[str, Fraction | None]] = []
+    for node, bounds in ends.items():
         suffix = "" if len(ends) == 1 else f"_{describe(node)}"
-        made.append(("lower" + suffix, None if found is None else found.lower))
-        made.append(("upper" + suffix, None if found is None else found.upper))
-    return tuple(made)
+        values.append(("lower" + suffix, None if bounds is None else bounds.lower))
+        values.append(("upper" + suffix, None if bounds is None else bounds.upper))
+    return tuple(values)

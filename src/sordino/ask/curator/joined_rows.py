@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Joinable(Protocol):
-    """A curator, as far as joined rows know it."""
+    """The part of a curator that joined rows use."""
 
     @property
     def context(self) -> TableContext:
@@ -104,8 +104,7 @@ class JoinedRows:
     ) -> tuple[T, Release]:
         """Charge the whole loss, run an algorithm on these rows, return its result and the release on record."""
         words = "; ".join(step.describe() for step in self.steps)
-        made: Any = self._curator.adapt_over(
+        outcome: tuple[T, Release] = self._curator.adapt_over(
             self, algorithm, describe=f"{describe} ({words})", record=record, draws=draws, **loss
         )
-        found: tuple[T, Release] = made
-        return found
+        return outcome

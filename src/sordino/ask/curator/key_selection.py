@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
     from sordino.core.noise.rng import Rng
 
-_LEAST = Fraction(1, 10**200)  # Gaussian tails below it are beyond doubles
-_WORSE = Fraction(108, 100)  # how many more units a key may need at worst where weights are chosen
+# Gaussian tails below it are beyond doubles
+_LEAST = Fraction(1, 10**200)
+# how many more units a key may need at worst where weights are chosen
+_WORSE = Fraction(108, 100)
 
 CountingThreshold = LaplaceThreshold | GaussianThreshold | TruncatedThreshold
 KeySelector = CountingThreshold | PartitionSelection
@@ -37,7 +39,7 @@ KeySelector = CountingThreshold | PartitionSelection
 
 @dataclass(frozen=True, slots=True)
 class KeySelection:
-    """Show private keys by `selector`, and none of fewer than `min_units` units.
+    """The selection of private keys by `selector`, of at least `min_units` units.
 
     Theorem (pre-thresholding): the whole costs what the selector costs. Each key's count n becomes max(0, n - min_units +
     1) before it. Counts of neighbors that differ by 1 at most still do, the same keys or fewer differ, and a key of no
@@ -67,8 +69,8 @@ class KeySelection:
         less = self.min_units - 1
         if not less:
             return {**self.selector.release(exact, rng)}
-        found = self.selector.release({key: n - less for key, n in exact.items() if n > less}, rng)
-        return {key: None if noisy is None else noisy + less for key, noisy in found.items()}
+        noisy_counts = self.selector.release({key: n - less for key, n in exact.items() if n > less}, rng)
+        return {key: None if noisy is None else noisy + less for key, noisy in noisy_counts.items()}
 
     def units_to_show(self, chance: float) -> int:
         """Return the least number of units with which a private key shows with this chance."""
@@ -109,13 +111,14 @@ def _units_to_show(keys: KeySelection, chance: float) -> int:
     while high < 2**62 and keys.appears(high) < chance:
         high *= 2
     low = high // 2 + 1
-    return low + bisect_left(range(low, high), chance, key=keys.appears)  # it rises
+    # the chance rises with the number of units
+    return low + bisect_left(range(low, high), chance, key=keys.appears)
 
 
 def choose_key_selection(
     neighbors: Neighbors, loss: Loss, *, share: Fraction, counts: bool, min_units: int, named: str | None = None
 ) -> tuple[KeySelection | WeightedSelection, Loss]:
-    """Return how private keys are selected for this share of epsilon, and what is left of the loss.
+    """Choose the selection of private keys for this share of epsilon; returns it with the remaining loss.
 
     Units of several groups have weights where the question does not count them and, at worst, where every unit has all of
     its groups, a key needs 8% more units at most: where units have fewer, or large keys show in the first round, it needs
@@ -162,14 +165,14 @@ def _choose_by_weights(neighbors: Neighbors, loss: Loss, *, share: Fraction) -> 
         return None, loss
     part = loss.epsilon * share
     delta = loss.delta if share == 1 else loss.delta / 2
-    made = weighted_selection_for_pair(groups=neighbors.groups, moved=moved, epsilon=part, delta=delta)
-    return made, loss if share == 1 else ApproxDP(loss.epsilon - part, delta)
+    selection = weighted_selection_for_pair(groups=neighbors.groups, moved=moved, epsilon=part, delta=delta)
+    return selection, loss if share == 1 else ApproxDP(loss.epsilon - part, delta)
 
 
 def _choose_by_counts(
     neighbors: Neighbors, loss: Loss, *, share: Fraction, counts: bool, min_units: int
 ) -> tuple[KeySelection, Loss]:
-    """Return the selection that shows half of the keys of the fewest units, for this share of epsilon, and what is left.
+    """Return the selection that shows a key with chance 1/2 at the fewest units, for this share of epsilon, and the rest.
 
     It is the optimal selection for one key, truncated Laplace noise, a Laplace or a Gaussian threshold; where it `counts`,
     which makes an answer of the noisy count, one of those with noise. Raises QuestionRefused where there is no delta.
@@ -187,15 +190,15 @@ def _choose_by_counts(
         )
     part = loss.epsilon * share
     delta = loss.delta
-    found: list[KeySelector] = [TruncatedThreshold(moved, part, delta), LaplaceThreshold(moved, part, delta, new)]
+    selectors: list[KeySelector] = [TruncatedThreshold(moved, part, delta), LaplaceThreshold(moved, part, delta, new)]
     if not counts and expected_steps(part / moved, delta / moved) <= MOST_STEPS:
-        found.insert(0, PartitionSelection(moved, part, delta))
+        selectors.insert(0, PartitionSelection(moved, part, delta))
     whole = share == 1
     if delta >= _LEAST:
         spent = delta if whole else delta / 2
-        found.append(gaussian_threshold_for_pair(keys=moved, epsilon=part, delta=spent, new=new))
-    made = [KeySelection(selector, min_units) for selector in found]
-    best = min(made, key=lambda one: (one.units_to_show(0.5), one.units_to_show(0.95)))
+        selectors.append(gaussian_threshold_for_pair(keys=moved, epsilon=part, delta=spent, new=new))
+    selections = [KeySelection(selector, min_units) for selector in selectors]
+    best = min(selections, key=lambda one: (one.units_to_show(0.5), one.units_to_show(0.95)))
     if isinstance(best.selector, GaussianThreshold) and not whole:
         return best, ApproxDP(loss.epsilon - part, delta / 2)
     return best, PureDP(loss.epsilon - part) if not whole else loss

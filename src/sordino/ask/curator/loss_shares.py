@@ -16,8 +16,10 @@ from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, 
 from sordino.core.loss import ZCDP, Loss, scale_loss
 
 _CONFIDENCE = 0.95
-_SMALLEST = Fraction(1, 10**7)  # the least loss, and part of a loss, at which errors are measured
-_FINEST = 10**6  # shares that are searched are whole multiples of 1 / _FINEST
+# the least loss, and part of a loss, at which errors are measured
+_SMALLEST = Fraction(1, 10**7)
+# shares that are searched are whole multiples of 1 / _FINEST
+_FINEST = 10**6
 
 
 def weigh(items: Sequence[Collection[str]], split: LossSplit, *, what: str) -> list[Fraction]:
@@ -32,32 +34,35 @@ def weigh(items: Sequence[Collection[str]], split: LossSplit, *, what: str) -> l
         if len(weights) != len(items):
             raise DeclarationError(f"weights are {len(items)} numbers above 0, one per {what}, not {len(weights)}")
         return list(weights)
-    found: list[Fraction | None] = [None] * len(items)
+    weight_of: list[Fraction | None] = [None] * len(items)
     for name, weight in weights.items():
         at = [i for i, names in enumerate(items) if name in names]
         if not at:
-            known = list(dict.fromkeys(n for names in items for n in names))
-            raise UnknownName(f"weights name {name!r}, which is not a column of the answer; {nearest(name, known)}")
-        if len(at) > 1 or found[at[0]] not in (None, weight):
+            names_of_items = list(dict.fromkeys(n for names in items for n in names))
+            raise UnknownName(
+                f"weights name {name!r}, which is not a column of the answer; {nearest(name, names_of_items)}"
+            )
+        if len(at) > 1 or weight_of[at[0]] not in (None, weight):
             raise DeclarationError(
                 f"the name {name!r} in weights does not stand for one {what} alone: give the weights in order"
             )
-        found[at[0]] = weight
-    return [Fraction(1) if w is None else w for w in found]
+        weight_of[at[0]] = weight
+    return [Fraction(1) if w is None else w for w in weight_of]
 
 
 def weigh_aggregates(question: Aggregation, split: LossSplit) -> list[Fraction]:
     """Return the weight of each aggregate; a formula's weight is that of every aggregate it is computed from."""
-    shown = {a.alias: (a.alias, *columns_of(a)) for a in question.aggregates if a.alias not in question.hidden}
+    names_of = {a.alias: (a.alias, *columns_of(a)) for a in question.aggregates if a.alias not in question.hidden}
     formulas = [f for f in question.formulas if f.alias not in question.hidden and not f.is_constant]
-    shown |= {f.alias: (f.alias,) for f in formulas}
+    names_of |= {f.alias: (f.alias,) for f in formulas}
     place = {name: i for i, name in enumerate(question.layout)}
-    order = sorted(shown, key=lambda alias: min(place.get(name, len(place)) for name in shown[alias]))  # as in SELECT
-    given = dict(zip(order, weigh([shown[alias] for alias in order], split, what="column"), strict=True))
+    # weights are stated in the order of SELECT
+    order = sorted(names_of, key=lambda alias: min(place.get(name, len(place)) for name in names_of[alias]))
+    weight_of = dict(zip(order, weigh([names_of[alias] for alias in order], split, what="column"), strict=True))
     weights: list[Fraction] = []
     for aggregate in question.aggregates:
-        stated = [given[aggregate.alias]] if aggregate.alias in given else []
-        stated += [given[f.alias] for f in formulas if aggregate.alias in f.names()]
+        stated = [weight_of[aggregate.alias]] if aggregate.alias in weight_of else []
+        stated += [weight_of[f.alias] for f in formulas if aggregate.alias in f.names()]
         weights.append(max(stated, default=Fraction(1)))
     return weights
 
@@ -78,7 +83,8 @@ def least_error_shares(
     first: Sequence[float] = ()
     factor = Fraction(1)
     while len(laws) < len(weights) and factor >= _SMALLEST and (factor == 1 or factor * loss >= _SMALLEST):
-        here, there = errors_at(factor * loss), errors_at(2 * factor * loss)
+        here = errors_at(factor * loss)
+        there = errors_at(2 * factor * loss)
         first = first or here
         for i, (now, then) in enumerate(zip(here, there, strict=True)):
             power = math.log2(now / then) if 0 < then < now else 0.0
@@ -91,7 +97,8 @@ def least_error_shares(
         parts.append((float(weight) * max(error, 1e-300) * power) ** (1 / (1 + power)))
     whole = math.fsum(parts)
     shares = [max(Fraction(math.floor(p / whole * _FINEST), _FINEST), Fraction(1, _FINEST)) for p in parts]
-    shares[shares.index(max(shares))] += 1 - sum(shares, Fraction(0))  # what rounding left, or took too much
+    # the largest share takes what rounding left, or gives what it took too much
+    shares[shares.index(max(shares))] += 1 - sum(shares, Fraction(0))
     return tuple(shares)
 
 
@@ -100,7 +107,7 @@ def aggregate_weights(
     compiled: CompiledQuery,
     split: LossSplit,
     plan_at: Callable[[Loss], Procedure],
-    asked: Loss,
+    total: Loss,
     rows: int | None,
 ) -> tuple[Fraction, ...]:
     """Return the weight of each aggregate's share of a loss; `plan_at` gives equal shares of a loss, to see its errors.
@@ -117,10 +124,10 @@ def aggregate_weights(
     if split.share == "relative":
         check_scale([question], split)
         sizes = sizes_of(question, compiled, split, rows)
-    whole = asked.rho if isinstance(asked, ZCDP) else asked.epsilon
+    whole = total.rho if isinstance(total, ZCDP) else total.epsilon
 
     def errors_at(loss: Fraction) -> list[float]:
-        errors = _errors(plan_at(scale_loss(asked, loss / whole)).columns(_CONFIDENCE)[:count])
+        errors = _errors(plan_at(scale_loss(total, loss / whole)).columns(_CONFIDENCE)[:count])
         return [error / size for error, size in zip(errors, sizes, strict=True)]
 
     return least_error_shares(weights, errors_at, loss=whole)
@@ -132,8 +139,9 @@ def relative_error(plan: Plan, split: LossSplit, confidence: float, rows: int | 
     columns = list(procedure.columns(confidence))
     if isinstance(plan.question, Aggregation):
         sizes = sizes_of(plan.question, procedure.compiled, split, rows)
-    else:  # a choice: its error is in rows
-        sizes = [_stated(columns[0].names, split.scale) or _rows(rows)]
+    else:
+        # a choice: its error is in rows
+        sizes = [_stated_size(columns[0].names, split.scale) or _rows(rows)]
     return max(error / size for error, size in zip(_errors(columns[: len(sizes)]), sizes, strict=True))
 
 
@@ -149,31 +157,32 @@ def sizes_of(question: Aggregation, compiled: CompiledQuery, split: LossSplit, r
 
 def check_scale(questions: Sequence[Aggregation], split: LossSplit) -> None:
     """Raise UnknownName where `scale` names neither a column of an answer nor one that a question reads."""
-    known = {n for q in questions for a in q.aggregates for n in (a.alias, *columns_of(a))}
-    known |= {at.name for q in questions for node in q.expressions() for at in walk(node) if isinstance(at, Name)}
+    names = {n for q in questions for a in q.aggregates for n in (a.alias, *columns_of(a))}
+    names |= {at.name for q in questions for node in q.expressions() for at in walk(node) if isinstance(at, Name)}
     for name in split.scale:
-        if name not in known:
+        if name not in names:
             raise UnknownName(
                 f"scale names {name!r}, which is neither a column of the answer nor one that a question reads; "
-                f"{nearest(name, known)}"
+                f"{nearest(name, names)}"
             )
 
 
-def _size(asked: Aggregate, parts: Sequence[Vector], scale: Mapping[str, Fraction], rows: int | None) -> float:
-    stated = _stated((asked.alias, *columns_of(asked)), scale)
+def _size(aggregate: Aggregate, parts: Sequence[Vector], scale: Mapping[str, Fraction], rows: int | None) -> float:
+    stated = _stated_size((aggregate.alias, *columns_of(aggregate)), scale)
     if stated is not None:
         return stated
-    if isinstance(asked, MomentAggregate):
-        return _moment_size(asked, parts, scale)
-    if not parts:  # a quantile: its error is in rows
+    if isinstance(aggregate, MomentAggregate):
+        return _moment_size(aggregate, parts, scale)
+    # a quantile: its error is in rows
+    if not parts:
         return _rows(rows)
     if parts[0].bounds is not None:
-        width = _width(getattr(asked, "of", None), parts[0], scale)
+        width = _width(getattr(aggregate, "of", None), parts[0], scale)
         return width if len(parts) > 1 else width * _rows(rows)
     return float(getattr(parts[0].rule, "values", None) or _rows(rows))
 
 
-def _stated(names: Sequence[str], scale: Mapping[str, Fraction]) -> float | None:
+def _stated_size(names: Sequence[str], scale: Mapping[str, Fraction]) -> float | None:
     return next((float(scale[name]) for name in names if name in scale), None)
 
 
@@ -186,16 +195,16 @@ def _rows(rows: int | None) -> int:
     return rows
 
 
-def _moment_size(asked: MomentAggregate, parts: Sequence[Vector], scale: Mapping[str, Fraction]) -> float:
-    if asked.statistic == "correlation":
+def _moment_size(aggregate: MomentAggregate, parts: Sequence[Vector], scale: Mapping[str, Fraction]) -> float:
+    if aggregate.statistic == "correlation":
         return 2.0
-    first = _width(asked.of, parts[0], scale)
-    second = first if asked.other is None else _width(asked.other, parts[1], scale)
-    return first if asked.statistic == "deviation" else first * second
+    first = _width(aggregate.of, parts[0], scale)
+    second = first if aggregate.other is None else _width(aggregate.other, parts[1], scale)
+    return first if aggregate.statistic == "deviation" else first * second
 
 
 def _width(of: Any, part: Vector, scale: Mapping[str, Fraction]) -> float:
-    """Return the range of what is added up: a sum's reaches from 0, a centred one's from its lower to its upper bound."""
+    """Return the range of the summands: a sum's reaches from 0, a centred one's from its lower to its upper bound."""
     if isinstance(of, Name) and of.name in scale:
         return float(scale[of.name])
     low, high = part.ends

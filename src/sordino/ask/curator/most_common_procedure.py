@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostCommonProcedure(Procedure):
-    """Choose one declared value by a selection mechanism."""
+    """Selects one declared value by a selection mechanism."""
 
     question: MostCommon
     compiled: CompiledQuery
     mechanism: Exponential | PermuteAndFlip
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
-        """Return what is known beforehand: how many rows fewer than the most common value the chosen one may have."""
+        """Return the planned column; its error is by how many rows the selected value may fall short of the most common one."""
         error = self.mechanism.error(confidence, candidates=self.compiled.cells)
         words = f"{show_rows(error, Choices.error_unit)} at {100 * confidence:g}%"
-        said = f"{self.mechanism.describe()}, among {self.compiled.cells} values"
+        line = f"{self.mechanism.describe()}, among {self.compiled.cells} values"
         data = {"role": "selection", "mechanism": self.mechanism.describe()}
         return [
             PlannedColumn(
@@ -52,7 +52,7 @@ class MostCommonProcedure(Procedure):
                 Choices.error_unit,
                 (words,),
                 (data,),
-                (said,),
+                (line,),
             )
         ]
 
@@ -63,8 +63,8 @@ class MostCommonProcedure(Procedure):
     def release(self, statement: Statement, rows: DataAccess, rng: Rng) -> Answer:
         """Return the label chosen by the exact counts."""
         exact_counts = exact_vectors(rows.run(statement), self.compiled)[0]
-        chosen = self.compiled.keys[0].labels[self.mechanism.release(exact_counts, rng)]
-        estimate = Choices((chosen,), self.compiled.cells, self.mechanism.rate, self.mechanism.law)
+        label = self.compiled.keys[0].labels[self.mechanism.release(exact_counts, rng)]
+        estimate = Choices((label,), self.compiled.cells, self.mechanism.rate, self.mechanism.law)
         return (), (Output(self.question.alias, estimate, self.mechanism.describe()),)
 
 

@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """Hold a table's name, declared columns, neighbors, the cap that it is charged to and its declaration's digest.
+    """What is public of a table: its name, columns, neighbors, the cap that it is charged to, its declaration's digest.
 
-    `public` are the tables that may be joined, `private` the other private tables of the project, `dialect` whose SQL
-    questions are written in where they do not say so. `public_rows` are those of the public tables, as they were opened,
-    `declared` is what the digest is of, `possible` what was found of the keys of questions.
+    `public` are the tables that may be joined, `private` the other private tables of the project, `dialect` that of SQL
+    that names none. `public_rows` are the rows of the public tables, as they were opened, `declared` is the declaration
+    itself, `possible` a cache of the possible keys of questions.
     """
 
     name: str
@@ -85,7 +85,7 @@ class TableContext:
 
     @property
     def own(self) -> PrivateTable:
-        """What other tables of the project may know of this one."""
+        """The public facts of this table that questions of other tables may use."""
         return PrivateTable(self.domain, self.neighbors, self.declared)
 
     def public_values(self, name: str, columns: Sequence[str]) -> Sequence[tuple[Any, ...]]:
@@ -99,7 +99,7 @@ class TableContext:
         return declared_values(rows, self.public[name].columns, columns)
 
     def other(self, name: str | None) -> TableContext:
-        """Return what is public of another private table, asked about in one statement with this one; itself for None.
+        """Return the context of another private table that one statement asks about with this one; itself for None.
 
         Their losses add up where one budget counts both (basic composition), and a ledger protects one kind of unit under one
         relation. Raises QuestionRefused elsewhere.
@@ -140,14 +140,14 @@ class PlanArguments(LossArguments, total=False):
     assume_rows: int | None
 
 
-def take_loss(given: PlanArguments) -> LossArguments:
+def take_loss(arguments: PlanArguments) -> LossArguments:
     """Return the loss out of the arguments of a plan."""
-    return {"epsilon": given.get("epsilon"), "delta": given.get("delta"), "rho": given.get("rho")}
+    return {"epsilon": arguments.get("epsilon"), "delta": arguments.get("delta"), "rho": arguments.get("rho")}
 
 
 @dataclass(frozen=True, slots=True)
 class LossSplit:
-    """State how a loss is split: in proportion to `weights`, or for the least weighted sum of errors.
+    """How a loss is split: in proportion to `weights`, or for the least weighted sum of errors.
 
     `share` is "equal", "error" (each error in its own unit) or "relative" (each divided by the size of its answer, which
     `scale` states by name). `exact` holds the shares of a plan that was made before, one an aggregate.
@@ -167,11 +167,11 @@ class LossSplit:
 EQUAL = LossSplit()
 
 
-def read_split(given: PlanArguments) -> LossSplit:
+def read_split(arguments: PlanArguments) -> LossSplit:
     """Return how `weights=`, `share=` and `scale=` split a loss; raises DeclarationError where they make no sense."""
-    weights = given.get("weights")
-    share = given.get("share", "equal")
-    scale = given.get("scale")
+    weights = arguments.get("weights")
+    share = arguments.get("share", "equal")
+    scale = arguments.get("scale")
     if weights is None and scale is None and share == "equal":
         return EQUAL
     if share not in get_args(Share):
@@ -189,16 +189,16 @@ def read_split(given: PlanArguments) -> LossSplit:
     return LossSplit(tuple(_above_zero(w, name="weights") for w in weights), share, sizes)
 
 
-def states_split(given: PlanArguments) -> bool:
+def states_split(arguments: PlanArguments) -> bool:
     """Return whether anything but equal shares is asked for; raises DeclarationError where that makes no sense."""
-    return not read_split(given).is_equal
+    return not read_split(arguments).is_equal
 
 
 def _above_zero(value: Any, *, name: str) -> Fraction:
-    found = to_fraction(value, name=name)
-    if found <= 0:
+    number = to_fraction(value, name=name)
+    if number <= 0:
         raise DeclarationError("must be above 0", key=name)
-    return found
+    return number
 
 
 # ---- The rows of a question: its statements are written before the charge, and run after it
@@ -209,12 +209,12 @@ Answer = tuple[tuple[Key, ...], tuple[Output, ...]]
 @contextmanager
 def open_rows(engine: Engine, others: Collection[str] = ()) -> Iterator[DataAccess]:
     """Give access to one state of the rows of a table, and of the `others` that a question reads too."""
-    with (engine.open_tables(others) if others else engine).snapshot() as held:
-        yield DataAccess(held)
+    with (engine.open_tables(others) if others else engine).snapshot() as snapshot:
+        yield DataAccess(snapshot)
 
 
 class StatementWriter:
-    """Write the statements of a question, before the charge: it cannot run them, so nothing that it makes depends on a row."""
+    """Writes the statements of a question before the charge; it cannot run them, so nothing that it makes depends on a row."""
 
     def __init__(
         self,
@@ -234,11 +234,11 @@ class StatementWriter:
         self._released = released
 
     def follow(self, steps: Sequence[RowStep], domain: Domain) -> Self:
-        """Return the rows that the steps make of the table's, which `domain` declares."""
+        """Return the same over the rows that the steps make of the table's, which `domain` declares."""
         return self._with(self._engine, steps=steps, domain=domain)
 
     def of_table(self, name: str | None) -> Self:
-        """Return the rows of another private table that the engine reads; None for its own."""
+        """Return the same over another private table that the engine reads; None for its own."""
         return self._with(self._engine, table=name)
 
     def expect_released(self, names: Iterable[str]) -> Self:
@@ -251,52 +251,52 @@ class StatementWriter:
             raise QuestionRefused("the engine of this table draws no samples: ask of all rows, without SAMPLE")
 
     def primitives(self) -> Primitives:
-        """Return the words for one tree; take new ones for each."""
-        words = self._engine.primitives
+        """Return the engine's primitives for one tree; take new ones for each."""
+        primitives = self._engine.primitives
         if self._table is not None:
-            words = words.other_rows(self._table)
-        return words if self._domain is None else apply_steps(words, self._steps, self._domain)
+            primitives = primitives.other_rows(self._table)
+        return primitives if self._domain is None else apply_steps(primitives, self._steps, self._domain)
 
     def write(self, select: exp.Select) -> Statement:
-        """Return the engine's text of a tree; nothing is read, so a plan writes what it can before the charge."""
+        """Return the engine's text of a tree; reads nothing, so a plan writes all that it can before the charge."""
         statement = self._engine.write(select)
         check_tokens(statement.text, self._expects)
         return statement
 
     def _with(self, engine: Engine, **changed: Any) -> Self:
-        """Return the same over another engine or other rows."""
-        same = {
+        """Return a copy over another engine or other rows."""
+        current = {
             "steps": self._steps,
             "domain": self._domain,
             "expects": self._expects,
             "released": self._released,
             "table": self._table,
         }
-        return type(self)(engine, **{**same, **changed})
+        return type(self)(engine, **{**current, **changed})
 
 
 class DataAccess(StatementWriter):
-    """Run trees over the curator's table; made by the curator, and given to one plan after the charge."""
+    """Runs statements over the curator's table; the curator makes it and hands it to one plan after the charge."""
 
     def writer(self) -> StatementWriter:
-        """Return what may be used of it before the charge."""
+        """Return the part of it that may be used before the charge."""
         return StatementWriter(self._engine, steps=self._steps, domain=self._domain, table=self._table)
 
     def bind(self, released: ReleasedValues) -> DataAccess:
-        """Return the same access, with released values in the place of their tokens."""
+        """Return the same access, which puts released values in the place of their tokens."""
         return self._with(self._engine, expects=released.names, released=released)
 
     @contextmanager
     def sample(self, rate: Fraction, rng: Rng) -> Iterator[DataAccess]:
         """Draw a Poisson sample, each unit with chance `rate` rounded down to 2^-64, and forget it at the end."""
-        drawn = self._engine.sample(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
+        sample = self._engine.sample(threshold=math.floor(rate * 2**64), key=rng.bytes(32))
         try:
-            yield self._with(drawn)
+            yield self._with(sample)
         finally:
-            drawn.close()
+            sample.close()
 
     def run(self, statement: Statement) -> pa.Table:
-        """Return the exact answer of a text; raises EngineFailed, without any of the engine's words."""
+        """Return the exact answer of a text; raises EngineFailed, without the engine's message."""
         if self._released is not None:
             statement = replace(statement, text=self._released.bind(statement.text))
         return self._engine.run(statement)
@@ -320,7 +320,7 @@ GUESS = "(give {name}, a public guess)"
 
 @dataclass(frozen=True, slots=True)
 class PlannedColumn:
-    """State what a plan says of one aggregate: its columns, their expected errors and the noise behind them.
+    """What a plan says of one aggregate: its columns, their expected errors and the noise behind them.
 
     `words` say each column's error to a person; `vectors` hold the mechanisms as data, `lines` the same in words. `share` is
     the part of the loss that it gets, None where there is one part or none. `missing` is the argument that would make the error a
@@ -347,10 +347,9 @@ class PlannedColumn:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRows:
-    """State which rows an answer will have: their number where it is public, in words where there are groups.
+    """The rows that an answer will have: their number where it is public, in words where there are groups.
 
-    `private_keys` says which keys show, `sample` what a sample means for the answer and its price; each None where there
-    is no such thing.
+    `private_keys` says which keys show, `sample` what a sample means for the answer and its price; None without either.
     """
 
     count: int | None = 1
@@ -387,18 +386,18 @@ class Procedure(ABC):
 
     @abstractmethod
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
-        """Return what is known beforehand of each aggregate; errors are not exceeded with probability `confidence`."""
+        """Return each aggregate's planned columns; errors are not exceeded with probability `confidence`."""
 
     def error(self, confidence: float) -> Any:
         """Return the expected error as `Plan.error` shows it: a number for a single column, a dict by name for several."""
-        found = {n: e for c in self.columns(confidence) for n, e in zip(c.names, c.errors, strict=True)}
-        return next(iter(found.values())) if len(found) == 1 else found
+        errors = {n: e for c in self.columns(confidence) for n, e in zip(c.names, c.errors, strict=True)}
+        return next(iter(errors.values())) if len(errors) == 1 else errors
 
     @abstractmethod
     def write(self, rows: StatementWriter) -> Any:
-        """Write the statements of the exact answer, before the charge: what is written is what `release` runs.
+        """Write the statements of the exact answer, before the charge; `release` runs exactly these.
 
-        Raises QuestionRefused where the engine has no words for it. Nothing is read.
+        Raises QuestionRefused where the engine cannot express it. Reads nothing.
         """
 
     @abstractmethod
@@ -411,10 +410,11 @@ class Procedure(ABC):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """Hold a question with its whole cost, its mechanisms, its sensitivities with reasons, and its expected error.
+    """A priced question: its cost, its mechanisms, its sensitivities with reasons, and its expected error.
 
-    Give it to `ask` to spend exactly `cost`. `earlier` names the charges that answered the same question before, `unknown` says
-    what is not known of the ledger, `provider` the module and version of a procedure that is not Sordino's own.
+    Give it to `ask` to spend exactly `cost`. `asked` is the loss that it was planned at, `earlier` names the charges that
+    answered the same question before, `unknown` says what is not known of the ledger, `provider` is the module and version of a
+    procedure that is not Sordino's own, `advice` what would answer the same with less error.
     """
 
     question: PlannedQuestion
@@ -427,10 +427,11 @@ class Plan:
     earlier: tuple[str, ...] = ()
     provider: str = ""
     unknown: str = ""
+    advice: tuple[str, ...] = ()
 
     @property
     def is_free(self) -> bool:
-        """Whether it costs nothing at any loss, as what is answered from the declared keys or from public tables alone."""
+        """Whether it costs nothing at any loss, as a question that declared keys or public tables alone answer."""
         return self.event.pure() == 0
 
     @property
@@ -440,7 +441,7 @@ class Plan:
 
     @property
     def table_shares(self) -> Mapping[str, Fraction]:
-        """How much of its cost is of questions about each private table: all is of its own, where it is no statement."""
+        """The share of its cost that each private table has: all is its own table's, unless it is a statement."""
         shares: Mapping[str, Fraction] = getattr(self.procedure, "table_shares", {})
         return shares or {self.table.name: Fraction(1)}
 
@@ -456,7 +457,7 @@ class Plan:
 
     @property
     def protects(self) -> Neighbors:
-        """The neighbors of the rows that the question is about: after its steps, such as joins."""
+        """The neighbors of the rows that the question is about, after its steps, such as joins."""
         steps = getattr(self.question, "steps", ())
         return step_neighbors(self.table.neighbors, steps) if steps else self.table.neighbors
 
@@ -488,7 +489,7 @@ class Plan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its release must say beside its numbers."""
+        """The notes that its release must carry."""
         if not self.provider:
             return self.procedure.notes
         words = (
@@ -525,18 +526,17 @@ class Plan:
 
     def entries(self, confidence: float, *, hint: str = GUESS) -> list[tuple[str, str]]:
         """Return what the plan says, line by line: a label, which may be empty, and its text; `hint` as in `say`."""
-        found = [("question", self.sentence()), ("cost", self.cost.describe())]
-        found += [("", words) for words in other_currencies(self.event, self.cost)]
-        found.append(("protects", self.protects.describe()))
+        lines = [("question", self.sentence()), ("cost", self.cost.describe())]
+        lines += [("", words) for words in other_currencies(self.event, self.cost)]
+        lines.append(("protects", self.protects.describe()))
         rows = self.rows
-        found += [(label, words) for label, words in (("sample", rows.sample), ("rows", rows.words)) if words]
+        lines += [(label, words) for label, words in (("sample", rows.sample), ("rows", rows.words)) if words]
         for column in self.procedure.columns(confidence):
-            found += zip(column.names, column.say(hint), strict=True)
-            found += [("", line) for line in column.lines]
-            found += (
-                [] if column.share is None else [("", f"share: {show_number(100 * float(column.share))}% of the loss")]
-            )
-        return found + [("note", note) for note in self.notes]
+            lines += zip(column.names, column.say(hint), strict=True)
+            lines += [("", line) for line in column.lines]
+            if column.share is not None:
+                lines.append(("", f"share: {show_number(100 * float(column.share))}% of the loss"))
+        return lines + [("note", note) for note in (*self.notes, *self.advice)]
 
     def describe(self, confidence: float = 0.95) -> str:
         """Return the plan in a few lines."""
@@ -577,7 +577,7 @@ class Plan:
                 for name, error in zip(column.names, column.errors, strict=True)
             ],
             "error_times_rows": self._error_times_rows(columns),
-            "notes": [*self.notes, *([self.unknown] if self.unknown else [])],
+            "notes": [*self.notes, *self.advice, *([self.unknown] if self.unknown else [])],
             "earlier": list(self.earlier),
             "declaration": self.declaration,
         }

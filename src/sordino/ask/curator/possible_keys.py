@@ -20,7 +20,7 @@ from sordino.ask.queries.aggregation import CompiledQuery, Grouping, Possible
 from sordino.ask.queries.expressions.compile import bind_condition
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.missing import may_be_missing
-from sordino.ask.queries.expressions.nodes import Connective, Name, Node, has_released, plain, walk
+from sordino.ask.queries.expressions.nodes import Name, Node, conjoin, conjuncts, has_released, plain, walk
 from sordino.ask.queries.expressions.sql_trees import whole
 from sordino.ask.queries.joins import Join, qualify
 from sordino.ask.queries.per_unit import PerUnit
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 _NOWHERE = Keys((0,), lambda _: whole(0))
 _MOST_KNOWN = 64
-_PICKS = ("min", "max", "mode", "first", "last", "any", "all")  # values of a unit that one of its rows has
+# values of a unit that one of its rows has
+_PICKS = ("min", "max", "mode", "first", "last", "any", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +55,23 @@ class PossibleKeys:
     What was found is kept in `known`: a question is planned several times on its way to an answer.
     """
 
-    def __init__(self, domain: Domain, public: Mapping[str, pa.Table], known: dict[str, Possible]) -> None:
+    def __init__(self, domain: Domain, public: Mapping[str, pa.Table], cache: dict[str, Possible]) -> None:
         self._domain = domain
         self._public = public
-        self._known = known
+        self._known = cache
 
     def find(
         self, groups: Sequence[Grouping], declared: Sequence[Keys], where: Node | None, steps: Sequence[RowStep]
     ) -> Possible:
         """Return the codes of the keys that rows may have, of all group-by columns together."""
-        asked = json.dumps([[plain(group.of) for group in groups], plain(where), [step.plain() for step in steps]])
+        key = json.dumps([[plain(group.of) for group in groups], plain(where), [step.plain() for step in steps]])
         # Threads plan at once, and any of them may empty what is known between two looks.
-        possible = self._known.get(asked)
+        possible = self._known.get(key)
         if possible is None:
             possible = self._find(groups, declared, where, steps)
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[asked] = possible
+            self._known[key] = possible
         return possible
 
     def _find(
@@ -92,19 +93,20 @@ class PossibleKeys:
 def _split(nodes: Sequence[Node], where: Node | None, joins: Sequence[Join]) -> list[_Part]:
     """Return the parts of a question that name no column in common: their keys are combined in every way."""
     items: list[tuple[set[str], Any]] = [(_names(node), i) for i, node in enumerate(nodes)]
-    items += [(_names(node), node) for node in _conjuncts(where)]
+    # What a released value allows is not known when the keys are: such a condition narrows nothing.
+    items += [(_names(node), node) for node in conjuncts(where) if not has_released(node)]
     items += [(_join_names(join), join) for join in joins]
     parts: list[tuple[set[str], list[Any]]] = []
     for names, item in items:
         touching = [part for part in parts if part[0] & names]
         merged = (names.union(*(part[0] for part in touching)), [*itertools.chain(*(p[1] for p in touching)), item])
         parts = [*(part for part in parts if not any(part is t for t in touching)), merged]
-    made = []
+    disjoint = []
     for _, members in parts:
         of_keys = tuple(sorted(m for m in members if isinstance(m, int)))
         conditions = tuple(m for m in members if not isinstance(m, (int, Join)))
-        made.append(_Part(of_keys, conditions, tuple(j for j in joins if j in members)))
-    return made
+        disjoint.append(_Part(of_keys, conditions, tuple(j for j in joins if j in members)))
+    return disjoint
 
 
 def _names(node: Node) -> set[str]:
@@ -121,13 +123,6 @@ def _public_names(join: Join) -> list[str]:
     return [] if join.to is None else [qualify(join.table, name) for name in join.to.columns]
 
 
-def _conjuncts(node: Node | None) -> list[Node]:
-    if isinstance(node, Connective) and node.op == "and":
-        return [*_conjuncts(node.left), *_conjuncts(node.right)]
-    # What a released value allows is not known when the keys are: such a condition narrows nothing.
-    return [] if node is None or has_released(node) else [node]
-
-
 class _Rows:
     """The rows of a question before its keys: which cells each column may hold, and the public tables joined with them."""
 
@@ -138,7 +133,7 @@ class _Rows:
         sequences = [step for step in steps[last + 1 :] if isinstance(step, UnitSequence)]
         self._met = [step.where for step in sequences if step.where is not None]
         knowing = [step for step in steps[last + 1 :] if isinstance(step, (UnitSequence, UnitValues))]
-        self._implied = [known for step in knowing for known in step.known()]
+        self._implied = [condition for step in knowing for condition in step.implied_conditions()]
         self._whole = step_domain(domain, steps)
         self.joins = [step for step in steps[last + 1 :] if isinstance(step, Join)]
         joined = {name for join in self.joins for name in _public_names(join)}
@@ -150,10 +145,10 @@ class _Rows:
             self._known = _unit_values(per_unit, _Rows(domain, steps[:last], public))
 
     def restrict(self, nodes: Sequence[Node], where: Node | None) -> Node | None:
-        """Return the condition that rows meet which meet `where`, where it may narrow the keys that `nodes` are."""
+        """Join `where` with the implied conditions that may narrow the keys `nodes`."""
         named = {name for node in nodes for name in _names(node)}
         for condition in [*self._met, *(c for c in self._implied if _names(c) <= named)]:
-            where = condition if where is None else Connective("and", condition, where)
+            where = conjoin([condition, where])
         return where
 
     def image(
@@ -168,9 +163,7 @@ class _Rows:
             return None
         if any(name not in self._base and name not in joined for node in nodes for name in _names(node)):
             return None
-        condition = None
-        for node in part.conditions:
-            condition = node if condition is None else Connective("and", condition, node)
+        condition = conjoin(part.conditions)
         read = [*nodes, *part.conditions, *(node for join in part.joins for node in join.reading)]
         cells = self._cells(read, part.joins)
         if cells is None or any(join.table not in self._public for join in part.joins):
@@ -192,25 +185,25 @@ class _Rows:
             on = apply_steps(rows.primitives, (), self._whole)
             for join in part.joins:
                 on = join.apply(on, self._whole)
-            found = rows.run(compiled.select(on))
+            codes_of_rows = rows.run(compiled.select(on))
         finally:
             rows.close()
-        if found is None:
+        if codes_of_rows is None:
             return None
-        return found if declared else [() for _ in found]
+        return codes_of_rows if declared else [() for _ in codes_of_rows]
 
     def loose_image(self, nodes: Sequence[Node], declared: Sequence[Keys], part: _Part) -> list[tuple[int | None, ...]]:
         """Return a superset of the image that needs fewer combinations: by fewer conditions, or of each key by itself."""
         if not nodes:
             return [()]
-        kept = [
+        conditions = [
             c for c in part.conditions if self.image(nodes, declared, _Part(part.groups, (c,), part.joins)) is not None
         ]
-        while kept:
-            codes = self.image(nodes, declared, _Part(part.groups, tuple(kept), part.joins))
+        while conditions:
+            codes = self.image(nodes, declared, _Part(part.groups, tuple(conditions), part.joins))
             if codes is not None:
                 return codes
-            kept.pop()
+            conditions.pop()
         codes = self.image(nodes, declared, _Part(part.groups, (), part.joins)) if part.conditions else None
         if codes is not None:
             return codes
@@ -231,16 +224,16 @@ class _Rows:
             return None
         codes: list[tuple[int | None, ...]] | None = None
         for part in _split([node], self.restrict([node], where), self.joins):
-            found = self.image([node][: len(part.groups)], [declared][: len(part.groups)], part)
-            if found == []:
+            part_codes = self.image([node][: len(part.groups)], [declared][: len(part.groups)], part)
+            if part_codes == []:
                 return []
-            codes = found if part.groups else codes
+            codes = part_codes if part.groups else codes
         if codes is None:
             return None
         return list(dict.fromkeys(None if code is None else declared.labels[code] for (code,) in codes))
 
     def _is_plain(self, node: Node) -> bool:
-        """Return whether every declared key of an expression is one that rows may have, without a look."""
+        """Return whether rows may have every declared key of an expression, as is clear without computing them."""
         return isinstance(node, Name) and node.name in self._base and self._known.get(node.name) is None
 
     def _cells(self, nodes: Iterable[Node], joins: Sequence[Join]) -> dict[str, pa.Array] | None:
@@ -248,20 +241,20 @@ class _Rows:
         import pyarrow as pa
 
         uses = find_uses(nodes, self._whole)
-        met = self._join_keys(joins)
+        join_keys = self._join_keys(joins)
         cells: dict[str, pa.Array] = {}
         size = 1
-        for name in dict.fromkeys([*uses, *met]):
+        for name in dict.fromkeys([*uses, *join_keys]):
             if name not in self._base:
                 continue
             column = self._base[name]
-            known = self._known.get(name)
+            values = self._known.get(name)
             missing = name not in self._present
-            if known is not None:
-                missing = None in known
-                listed: list[Any] | None = [cell for cell in known if cell is not None]
+            if values is not None:
+                missing = None in values
+                listed: list[Any] | None = [cell for cell in values if cell is not None]
             else:
-                listed = list_cells(column, uses.get(name, Uses()), met.get(name, ()))
+                listed = list_cells(column, uses.get(name, Uses()), join_keys.get(name, ()))
             if listed is None:
                 return None
             size *= len(listed) + missing
@@ -272,26 +265,26 @@ class _Rows:
 
     def _join_keys(self, joins: Sequence[Join]) -> dict[str, list[Any]]:
         """Return the cells of public tables' keys that each column is joined with."""
-        met: dict[str, list[Any]] = {}
+        join_keys: dict[str, list[Any]] = {}
         for join in joins:
             table = self._public.get(join.table)
             for place, name in enumerate(join.on):
                 column = self._base.get(name) if isinstance(name, str) else None
                 if not isinstance(name, str) or table is None or column is None:
                     continue
-                cells = met.setdefault(name, [])
+                cells = join_keys.setdefault(name, [])
                 if isinstance(column, (Identifier, Integer)) or not isinstance(column, Category):
                     cells += table.column(f"sordino_key_{place}").unique().to_pylist()
-        return met
+        return join_keys
 
 
 def _unit_values(step: PerUnit, rows: _Rows) -> dict[str, list[Any] | None]:
     """Return the cells that each value of a unit may be, where a unit's rows say so; None where it is as declared."""
-    found: dict[str, list[Any] | None] = {}
+    cells: dict[str, list[Any] | None] = {}
     for value in step.values:
         if value.kind in _PICKS and value.of is not None:
-            found[value.alias] = _as_cells(rows.values(value.of, step.where), value.read(rows._whole).column)
-    return found
+            cells[value.alias] = _as_cells(rows.values(value.of, step.where), value.read(rows._whole).column)
+    return cells
 
 
 def _as_cells(labels: list[Any] | None, column: Any) -> list[Any] | None:
@@ -306,7 +299,7 @@ def _combine(
 ) -> Possible:
     """Return every combination of the parts' codes; a part without any leaves none."""
     missing = [False] * len(declared)
-    known: list[tuple[tuple[int, ...], list[tuple[int, ...]]]] = []
+    code_rows: list[tuple[tuple[int, ...], list[tuple[int, ...]]]] = []
     possible = all(codes for _, codes in sets)
     for places, codes in sets:
         rows: list[tuple[int, ...]] = []
@@ -315,21 +308,21 @@ def _combine(
                 missing[place] = missing[place] or code is None
             if None not in row:
                 rows.append(tuple(int(code) for code in row if code is not None))
-        known.append((places, sorted(rows)))
+        code_rows.append((places, sorted(rows)))
     if not possible:
-        known = [(places, []) for places, _ in known]
+        code_rows = [(places, []) for places, _ in code_rows]
         missing = [False] * len(declared)
     columns: list[list[int]] = [[] for _ in declared]
     is_product = True
-    for places, rows in known:
+    for places, rows in code_rows:
         for at, place in enumerate(places):
             columns[place] = sorted({row[at] for row in rows})
         is_product = is_product and len(rows) == math.prod(len(columns[place]) for place in places)
-    if is_product or math.prod(max(1, len(rows)) for _, rows in known) > MOST_COMBINATIONS:
+    if is_product or math.prod(max(1, len(rows)) for _, rows in code_rows) > MOST_COMBINATIONS:
         return Possible(tuple(map(tuple, columns)), None, tuple(missing), exact=exact)
     whole_rows: list[tuple[int, ...]] = []
-    order = [place for places, _ in known for place in places]
-    for several in itertools.product(*(rows for places, rows in known if places)):
+    order = [place for places, _ in code_rows for place in places]
+    for several in itertools.product(*(rows for places, rows in code_rows if places)):
         code_at = dict(zip(order, itertools.chain(*several), strict=True))
         whole_rows.append(tuple(code_at[place] for place in range(len(declared))))
     return Possible(tuple(map(tuple, columns)), tuple(sorted(whole_rows)), tuple(missing), exact=exact)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,8 +16,10 @@ from sordino.ask.engines.public import public_cells
 from sordino.ask.project.budget import changed_declarations, open_ledger
 from sordino.ask.project.edit import record_comparison
 from sordino.ask.project.load import Diagnostic, Project, check_file, find_project, load_project
+from sordino.ask.project.positions import dotted_key, positions
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.core.errors import SordinoError, SourceError
+from sordino.core.lazy import load_feature
 from sordino.core.loss import format_number
 from sordino.core.source import Csv, Source, header_line
 
@@ -40,7 +43,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """What does not fit a declaration, in exact counts: NOT PRIVATE."""
+    """Counts of the data that does not fit a declaration, exact: NOT PRIVATE."""
 
     rows: int
     columns: Mapping[str, CellCounts]
@@ -71,16 +74,14 @@ def check_against_data(
     >>> [(m.count, m.what) for m in found.misfits]
     [(1, 'cells that cannot be read as integer, so they are missing'), (1, 'cells above upper, which count as it')]
     """
-    held = hold_source(source, domain, csv=csv, relation=relation)
-    found = None
-    try:
-        found = count_misfits(held, domain=domain)
-    except EngineFailed:
-        found = None
-    if found is None:
+    rows_source = hold_source(source, domain, csv=csv, relation=relation)
+    counts = None
+    with contextlib.suppress(EngineFailed):
+        counts = count_misfits(rows_source, domain=domain)
+    if counts is None:
         raise SourceError("the source cannot be compared with its declaration: check that it is whole")
-    rows, cells, lines = found
-    rules = held.csv if isinstance(held, Source) else None
+    rows, cells, lines = counts
+    rules = rows_source.csv if isinstance(rows_source, Source) else None
     misfits = [
         *_of_lines(lines, rules),
         *(m for name in domain for m in _of_cells(name, domain[name], cells[name], rules)),
@@ -155,13 +156,13 @@ def _way_to_read(kind: type, csv: Csv | None) -> str:
     return f"change type, or {way}" + ('; type = "real" where there are fractions' if kind is Integer else "")
 
 
-# ---- Whether a project can be asked: its file, its sources, its ledgers. Nothing is written, asked or recorded
+# ---- Whether a project can be asked: its file, its sources, its ledgers, its rules. Nothing is written, asked or recorded
 
 _AMEND = 'put it back, or: sordino ledger amend --reason "..."'
 
 
 def check_project(path: str | Path | None = None) -> list[Diagnostic]:
-    """Return every problem of a project: of its file, and where that has none, of its sources and ledgers.
+    """Return every problem of a project: of its file, and where that has none, of its sources, ledgers and rules.
 
     Without a path, of the sordino.toml found upward from here. Sources are opened; nothing of the data is shown.
     """
@@ -170,8 +171,9 @@ def check_project(path: str | Path | None = None) -> list[Diagnostic]:
     if problems:
         return problems
     project = load_project(place)
-    found = [*_check_sources(project), *_check_ledgers(project)]
-    return [Diagnostic(place, None, None, key, message) for key, message in found]
+    problems_of_data = [*_check_sources(project), *_check_ledgers(project)]
+    placed = [Diagnostic(place, None, None, key, message) for key, message in problems_of_data]
+    return [*placed, *_check_rules(project, place)]
 
 
 def describe_steps(project: Project) -> Iterator[str]:
@@ -207,6 +209,15 @@ def _check_sources(project: Project) -> Iterator[tuple[str, str]]:
 def _has_quoted_header(source: Source) -> bool:
     csv = source.csv
     return csv is not None and csv.header and not csv.quote and '"' in header_line(source.place)
+
+
+def _check_rules(project: Project, place: Path) -> Iterator[Diagnostic]:
+    """Yield the rules of synthetic rows that cannot be of their table, or that contradict each other."""
+    if not any(table.rules for table in project.tables.values()):
+        return
+    lines = positions(place.read_text(encoding="utf-8"))
+    for path, message in load_feature("find_rule_problems")(project):
+        yield Diagnostic(place, *lines[path], dotted_key(path), message)
 
 
 def _check_ledgers(project: Project) -> Iterator[tuple[str, str]]:

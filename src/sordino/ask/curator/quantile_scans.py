@@ -41,26 +41,28 @@ if TYPE_CHECKING:
     from sordino.ask.engines.engine import Statement
 
 _MOST_GROUPS = 10_000
-_SOME_GROUPS = 2  # of private keys, while it is not known how many show: more than one
+# the groups of private keys, while it is not known how many show: more than one
+_SOME_GROUPS = 2
 _MOST_BINS = 100_000
-_MOST_CELLS = 4_000_000  # groups times bins of one scan
+# the most groups times bins of one scan
+_MOST_CELLS = 4_000_000
 _FEWEST_BINS = 256
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Texts(Protocol):
-    """What writes the scans: words for one tree, and its text."""
+    """Writes the scans: primitives for one tree, and its text."""
 
     def primitives(self) -> Primitives:
-        """Return new words for one tree."""
+        """Return new primitives for one tree."""
 
     def write(self, select: exp.Select) -> Statement:
         """Return the engine's text of a tree."""
 
 
 class Scans(Texts, Protocol):
-    """What runs them: it gives the exact answer of a text."""
+    """Runs the scans: returns the exact answer of a text."""
 
     def run(self, statement: Statement) -> pa.Table:
         """Return the exact answer of a text."""
@@ -68,19 +70,20 @@ class Scans(Texts, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuantile:
-    """Hold an aggregate of quantiles with its selection; nothing is spent, nothing of the data is used.
+    """A planned aggregate of quantiles with its selection; nothing is spent, nothing of the data is used.
 
     `lead` is the aggregate that it is found together with.
     """
 
-    asked: Quantile
+    aggregate: Quantile
     selection: QuantileSelection | JointQuantiles
     resolved: CompiledQuery
     measure: BoundNumber
     low: int
     high: int
     row_ceiling: int
-    spread_over: int = 1  # the groups that one unit's rows fall in, one row each, where that makes rho less
+    # the groups that one unit's rows fall in, one row each, where that makes rho less
+    spread_over: int = 1
     lead: int | None = None
 
     @property
@@ -140,39 +143,40 @@ class PlannedQuantile:
 
         `first` is the statement of the first scan, where it was written before the groups were known.
         """
-        if not self.selection.groups:  # of private keys none may show
+        # of private keys none may show
+        if not self.selection.groups:
             return []
         return self.selection.release(_ExactCounts(self, rows, first), low=self.low, high=self.high, rng=rng)
 
-    def outputs(self, found: Sequence[Sequence[int]]) -> list[Output]:
+    def outputs(self, draws: Sequence[Sequence[int]]) -> list[Output]:
         """Return the outputs of what was drawn, one a column, a value a group."""
-        names = self.asked.columns()
+        names = self.aggregate.columns()
         words = self.selection.describe()
-        return [Output(n, e, words) for n, e in zip(names, self._estimates(found, self.row_ceiling), strict=True)]
+        return [Output(n, e, words) for n, e in zip(names, self._estimates(draws, self.row_ceiling), strict=True)]
 
     def stated_and_dense(self) -> tuple[float, float]:
         """Return two sums over the levels asked: errors stated at 95%, and deviations of ranks for dense values."""
-        dense = self.selection.dense_errors(self.asked.levels)
+        dense = self.selection.dense_errors(self.aggregate.levels)
         return math.fsum(self.errors(0.95, assume_rows=None)), math.fsum(dense)
 
     @property
     def _count(self) -> int:
         return len(self.selection.levels)
 
-    def _estimates(self, found: Sequence[Sequence[int]], rows: int) -> Sequence[ColumnEstimate]:
+    def _estimates(self, draws: Sequence[Sequence[int]], rows: int) -> Sequence[ColumnEstimate]:
         """Return one estimate a column; those of dates and moments are such."""
-        ranks = self._ranks(found, rows)
+        ranks = self._ranks(draws, rows)
         of = self.measure
-        if of.kind == "number" or self.asked.spread:
+        if of.kind == "number" or self.aggregate.spread:
             return ranks
         return [TimeValues(one, of.kind, of.zone, of.unit) for one in ranks]
 
-    def _ranks(self, found: Sequence[Sequence[int]], rows: int) -> list[Ranks]:
+    def _ranks(self, draws: Sequence[Sequence[int]], rows: int) -> list[Ranks]:
         """Return one estimate a column; the error of a difference is the sum of its ends' errors."""
         values = self.high - self.low + 1
-        places = [self.selection.levels.index(level) for level in self.asked.levels]
-        columns = [tuple(group[p] for group in found) for p in places]
-        if not self.asked.spread:
+        places = [self.selection.levels.index(level) for level in self.aggregate.levels]
+        columns = [tuple(group[p] for group in draws) for p in places]
+        if not self.aggregate.spread:
             stages = [self.selection.error_stages(p, values=values, rows=rows) for p in places]
             return [Ranks(c, self.measure.unit, s, chained=True) for c, s in zip(columns, stages, strict=True)]
         ranges = tuple(b - a for a, b in zip(columns[0], columns[-1], strict=True))
@@ -181,13 +185,13 @@ class PlannedQuantile:
 
 
 def plan_quantile(
-    asked: Quantile, resolved: CompiledQuery, *, domain: Domain, neighbors: Neighbors, loss: Loss
+    aggregate: Quantile, resolved: CompiledQuery, *, domain: Domain, neighbors: Neighbors, loss: Loss
 ) -> PlannedQuantile:
     """Return the plan of one aggregate of quantiles for the whole of `loss`; `resolved` gives its keys and condition.
 
     Raises QuestionRefused where the number has no bounds, or where there are too many groups.
     """
-    found, low, high = asked.measure(domain)
+    number, low, high = aggregate.measure(domain)
     groups = _SOME_GROUPS if resolved.private_keys else resolved.cells
     if groups > _MOST_GROUPS:
         raise QuestionRefused(
@@ -198,12 +202,12 @@ def plan_quantile(
         over = neighbors.contributions if resolved.private_keys else min(neighbors.contributions, groups)
 
     def select(selection: QuantileSelection | JointQuantiles) -> PlannedQuantile:
-        return PlannedQuantile(asked, selection, resolved, found, low, high, domain.row_ceiling, over)
+        return PlannedQuantile(aggregate, selection, resolved, number, low, high, domain.row_ceiling, over)
 
-    levels = with_pivots(tuple(sorted(asked.levels)))
+    levels = with_pivots(tuple(sorted(aggregate.levels)))
     epsilon = _stage_epsilon(loss, len(halving_stages(len(levels))), neighbors, over)
     halving = select(QuantileSelection(levels, epsilon, neighbors, groups))
-    levels = tuple(sorted(set(asked.levels)))
+    levels = tuple(sorted(set(aggregate.levels)))
     if resolved.private_keys or not JointQuantiles.suits(levels, values=high - low + 1, groups=groups):
         return halving
     joint = select(JointQuantiles(levels, _stage_epsilon(loss, 1, neighbors, over), neighbors, groups))
@@ -229,17 +233,17 @@ def share_draws(
     """
     by_number: dict[str, list[int]] = {}
     for place, one in planned.items():
-        by_number.setdefault(json.dumps(plain(one.asked.of)), []).append(place)
-    made = dict(planned)
+        by_number.setdefault(json.dumps(plain(one.aggregate.of)), []).append(place)
+    plans = dict(planned)
     for places in by_number.values():
-        levels = tuple(sorted({q for p in places for q in planned[p].asked.levels}))
+        levels = tuple(sorted({q for p in places for q in planned[p].aggregate.levels}))
         if not 2 <= len(levels) <= MOST_LEVELS or len(places) == 1:
             continue
-        whole = joint(Quantile(planned[places[0]].asked.of, levels, ""), places)
-        together = {p: replace(whole, asked=planned[p].asked, lead=places[0]) for p in places}
+        whole = joint(Quantile(planned[places[0]].aggregate.of, levels, ""), places)
+        together = {p: replace(whole, aggregate=planned[p].aggregate, lead=places[0]) for p in places}
         if _joint_error(together.values()) < _joint_error(planned[p] for p in places):
-            made |= together
-    return made
+            plans |= together
+    return plans
 
 
 def _joint_error(plans: Iterable[PlannedQuantile]) -> float:
@@ -260,8 +264,10 @@ def bin_widths(values: int, groups: int) -> list[int]:
     while most**scans < values:
         scans += 1
     ratio = most
-    if scans > 1:  # the least ratio that does with as many scans
-        low, high = 1, most
+    # the least ratio that does with as many scans
+    if scans > 1:
+        low = 1
+        high = most
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if middle**scans >= values else (middle + 1, high)
@@ -270,7 +276,7 @@ def bin_widths(values: int, groups: int) -> list[int]:
 
 
 class _ExactCounts:
-    """Hold what was counted of each group's values; an instance lives for one release."""
+    """The exact counts of each group's values so far; an instance lives for one release."""
 
     def __init__(self, plan: PlannedQuantile, rows: Scans, first: Statement | None = None) -> None:
         self._plan = plan
@@ -280,7 +286,7 @@ class _ExactCounts:
         self._exact: list[Partition] = self._count(whole, self._widths[0])
 
     def known(self, group: int) -> Partition:
-        """Return what is known of a group now."""
+        """Return the current partition of a group."""
         return self._exact[group]
 
     def refine(self, wanted: Sequence[tuple[int, Segment]]) -> None:
@@ -289,9 +295,9 @@ class _ExactCounts:
         for group, segment in wanted:
             width = next(w for w in self._widths if w < segment[1] - segment[0] + 1)
             by_width.setdefault(width, []).append((group, segment))
-        for width, asked in by_width.items():
-            finer = self._count(self._plan.scan(self._rows, width, sorted({s for _, s in asked})), width)
-            for group, segment in asked:
+        for width, segments in by_width.items():
+            finer = self._count(self._plan.scan(self._rows, width, sorted({s for _, s in segments})), width)
+            for group, segment in segments:
                 exact_part = _part(finer[group], segment)
                 self._exact[group] = self._exact[group].refine(segment, exact_part)
 
@@ -301,10 +307,10 @@ class _ExactCounts:
         last = len(plan.resolved.keys)
         bins = table.column(f"k{last}")
         counts = table.column("t0")
-        places, kept = _places([table.column(f"k{i}") for i in range(last)], plan.resolved, bins)
-        first = _numbers(bins, kept)
+        places, counted = _places([table.column(f"k{i}") for i in range(last)], plan.resolved, bins)
+        first = _numbers(bins, counted)
         first = first * width + plan.low if _fits(plan.low, plan.high) else first.astype(object) * width + plan.low
-        exact_rows = _numbers(counts, kept).astype(np.int64)
+        exact_rows = _numbers(counts, counted).astype(np.int64)
         order = np.lexsort((first, places)) if first.dtype != object else _sort_wide(places, first)
         places = places[order]
         first = first[order]
@@ -323,35 +329,35 @@ def _part(finer: Partition, segment: Segment) -> Partition:
 
 def _merge(segments: Sequence[Segment]) -> list[Segment]:
     """Return sorted segments with neighbors made one."""
-    made: list[Segment] = []
+    merged: list[Segment] = []
     for first, last in segments:
-        if made and made[-1][1] + 1 == first:
-            made[-1] = (made[-1][0], last)
+        if merged and merged[-1][1] + 1 == first:
+            merged[-1] = (merged[-1][0], last)
         else:
-            made.append((first, last))
-    return made
+            merged.append((first, last))
+    return merged
 
 
 def _places(codes: list[Any], resolved: CompiledQuery, bins: Any) -> tuple[Array, Array]:
     """Return the group's place of each kept line, and which lines are kept: those with a declared key and a value."""
-    kept = np.asarray(bins.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    counted = np.asarray(bins.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
     for code in codes:
-        kept = kept & np.asarray(code.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
-    place = np.zeros(int(kept.sum()), dtype=np.int64)
+        counted = counted & np.asarray(code.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    place = np.zeros(int(counted.sum()), dtype=np.int64)
     for code, key in zip(codes, resolved.keys, strict=True):
-        place = place * len(key.labels) + _numbers(code, kept).astype(np.int64)
-    return place, kept
+        place = place * len(key.labels) + _numbers(code, counted).astype(np.int64)
+    return place, counted
 
 
-def _numbers(column: Any, kept: Array) -> Array:
+def _numbers(column: Any, mask: Array) -> Array:
     """Return the kept cells of a column of whole numbers, as 64-bit ones or, where they do not fit, as Python's."""
     import pyarrow as pa
 
-    chosen = column.filter(pa.array(kept))
+    cells = column.filter(pa.array(mask))
     try:
-        return np.asarray(chosen.cast(pa.int64()).to_numpy(), dtype=np.int64)
+        return np.asarray(cells.cast(pa.int64()).to_numpy(), dtype=np.int64)
     except pa.ArrowInvalid:
-        return np.array([None, *(int(v) for v in chosen.to_pylist())], dtype=object)[1:]
+        return np.array([None, *(int(v) for v in cells.to_pylist())], dtype=object)[1:]
 
 
 def _fits(low: int, high: int) -> bool:

@@ -1,4 +1,4 @@
-"""What is asked, in Python or SQL, as a question whose procedure is registered."""
+"""Reads questions in Python or SQL, and registers the procedure of each kind of question."""
 
 from __future__ import annotations
 
@@ -96,17 +96,16 @@ def registered_procedure(question: object) -> RegisteredProcedure | None:
     return _PROCEDURES.get(type(question))
 
 
-# ---- What a person asks of a table, in Python or SQL, as a question of ours with its tables and its unit found. It
-# plans nothing
+# ---- From what a person asks in Python or SQL to a question whose tables and unit are bound. Nothing is planned here
 
 Whole: TypeAlias = Aggregation | SqlText | MostCommon | Tabulation
 Question: TypeAlias = PlannedQuestion | AggregateExpr | Sequence[AggregateExpr] | SqlText | str
 
 
 def read_question(question: Question, table: TableContext) -> PlannedQuestion:
-    """Return the question that Python or SQL asks of a table, with its public tables found; SQL is parsed here, once.
+    """Return the question that Python or SQL asks of a table, its public tables bound; SQL is parsed here, once.
 
-    Raises QuestionRefused for what is no question, UnknownName for names that are not declared.
+    Raises QuestionRefused for anything that is no question, UnknownName for names that are not declared.
     """
     if registered_procedure(question) is not None:
         return cast(PlannedQuestion, question)
@@ -118,23 +117,24 @@ def read_question(question: Question, table: TableContext) -> PlannedQuestion:
 
 
 def _read_sql(question: SqlText, table: TableContext) -> Aggregation | MostCommon:
-    """Return the one question that a text is."""
-    asked = parse_question(
+    """Parse a text that is one question."""
+    parsed = parse_question(
         question.in_dialect(table.dialect),
         table=table.name,
         columns=tuple(table.domain.stored),
         public={name: tuple(joinable.columns) for name, joinable in table.public.items()},
         private={name: tuple(other.domain) for name, other in table.private.items()},
     )
-    return asked if isinstance(asked, MostCommon) else bind_tables(asked, table, names="resolved")
+    return parsed if isinstance(parsed, MostCommon) else bind_tables(parsed, table, names="resolved")
 
 
 def read_statement_question(
     question: SqlText, table: TableContext, weights: tuple[Fraction, ...] = ()
 ) -> PlannedQuestion | None:
-    """Return the statement around private questions that a text is, which share its loss by `weights`.
+    """Read a text as a statement around private questions, which share its loss by `weights`.
 
-    Returns None for a text with a list of keys beside it, which is one question. Raises QuestionRefused for what is no statement.
+    Returns None for a text with a list of keys beside it, which is one question. Raises QuestionRefused for a text that is no
+    statement.
     """
     if question.keys is not None:
         return None
@@ -149,7 +149,7 @@ def read_statement_question(
             name for domain in _domains(table) for name, column in domain.stored.items() if isinstance(column, Boolean)
         ],
         public={name: tuple(public.columns) for name, public in table.public.items()},
-        determines=lambda *asked: determines(table.public_rows, *asked),
+        determines=lambda *columns: determines(table.public_rows, *columns),
         declared=_declared_lists(table),
         unit=table.neighbors.id_column,
         units={
@@ -171,7 +171,7 @@ def read_statement_question(
 def truer_refusal(
     question: SqlText, table: TableContext, one: QuestionRefused, other: QuestionRefused
 ) -> QuestionRefused:
-    """Return which refusal of a text is true: of it as `one` question, or as the statement that it would be."""
+    """Return the refusal of a text that applies: that of it as `one` question, or that of it as a statement."""
     dialect = question.in_dialect(table.dialect).dialect
     unit = table.neighbors.id_column
     units = [unit] if unit else [name for name, column in table.domain.stored.items() if isinstance(column, Identifier)]
@@ -180,20 +180,20 @@ def truer_refusal(
 
 
 def _domains(table: TableContext) -> list[Domain]:
-    """Return what is declared of public tables, of other private ones, and of the table itself, which comes last."""
+    """Return the domains of public tables, of other private ones, and of the table itself, which comes last."""
     public = [public.columns for public in table.public.values()]
     return [*public, *(other.domain for other in table.private.values()), table.domain]
 
 
-def determines(rows: Mapping[str, pa.Table], table: str, given: Collection[str], column: str) -> bool:
-    """Return whether all rows of a public table that agree in the columns `given` agree in another one.
+def determines(rows: Mapping[str, pa.Table], table: str, columns: Collection[str], column: str) -> bool:
+    """Return whether all rows of a public table that agree in some columns agree in another one.
 
     A row without a match, which LEFT JOIN keeps, has no value in any of them.
     """
     cells = {name.lower(): rows[table].column(name).to_pylist() for name in rows[table].column_names}
-    found: dict[tuple[Any, ...], Any] = {(None,) * len(given): None}
-    pairs = zip(zip(*(cells[name] for name in given), strict=True), cells[column], strict=True)
-    return all(found.setdefault(key, value) == value for key, value in pairs)
+    values: dict[tuple[Any, ...], Any] = {(None,) * len(columns): None}
+    pairs = zip(zip(*(cells[name] for name in columns), strict=True), cells[column], strict=True)
+    return all(values.setdefault(key, value) == value for key, value in pairs)
 
 
 def _declared_lists(table: TableContext) -> dict[str, tuple[Any, ...]]:
@@ -221,24 +221,24 @@ class _BlockReader:
         self.released: dict[str, Released] = {}
 
     def accept(self, text: str) -> None:
-        asked = replace(self._question, text=text, select=None, dialect="duckdb", released=self.released)
+        block = replace(self._question, text=text, select=None, dialect="duckdb", released=self.released)
         try:
-            about = self._find_table(asked)
-            self.blocks[text] = _read_sql(asked, self._table.other(about))
+            table = self._find_table(block)
+            self.blocks[text] = _read_sql(block, self._table.other(table))
         except QuestionRefused as refused:
-            # Its place is one in the block's own text, which nobody wrote.
+            # Its place refers to the block's text, which nobody wrote.
             raise type(refused)(_PLACE.sub("", str(refused.in_sql()))) from None
-        self.tables[text] = about
+        self.tables[text] = table
 
-    def _find_table(self, asked: SqlText) -> str | None:
+    def _find_table(self, block: SqlText) -> str | None:
         """Return the other private table that a block is about, None for the question's own."""
         if not self._table.private:
             return None
-        columns = [name for domain in _domains(self._table) for name in domain]
-        named = asked.parse(columns, self._table.public).table
-        if is_same_table(named, self._table.name):
+        columns = [column for domain in _domains(self._table) for column in domain]
+        written = block.parse(columns, self._table.public).table
+        if is_same_table(written, self._table.name):
             return None
-        return next((name for name in self._table.private if is_same_table(named, name)), None)
+        return next((name for name in self._table.private if is_same_table(written, name)), None)
 
     def declare(self, query: ReleasedQuery, blocks: list[str]) -> None:
         questions = [self.blocks[text] for text in blocks]
@@ -246,15 +246,15 @@ class _BlockReader:
         self.released[query.name] = declare_released(query, blocks, questions, self.released, contexts, self._table)
 
 
-def bind_tables(asked: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
+def bind_tables(question: Aggregation, table: TableContext, *, names: Literal["written", "resolved"]) -> Aggregation:
     """Return the question with its tables and its unit; `names` says whether its columns are resolved already."""
-    expressions = asked.expressions()
-    if asked.steps or (expressions and has_exists(expressions)):
-        asked = mark_units(asked, table.private, table.name, table.own)
-    if not asked.steps:
-        return asked
+    expressions = question.expressions()
+    if question.steps or (expressions and has_exists(expressions)):
+        question = mark_units(question, table.private, table.name, table.own)
+    if not question.steps:
+        return question
     return bind_names(
-        asked,
+        question,
         public=table.public,
         table=table.name,
         domain=table.domain,

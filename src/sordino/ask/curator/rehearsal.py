@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordedNoise:
-    """Hold one vector as it was before and after its noise, in whole steps, and how far a unit may move it."""
+    """One vector before and after its noise, in whole steps, and how far a unit may move it."""
 
     name: str
     exact: tuple[int, ...]
@@ -43,9 +43,9 @@ def rehearse(curator: Curator, plan: Plan, *, runs: int, rng: Rng) -> list[Answe
     engine = _engine_of(curator)
     with (engine.open_tables(plan.reads) if plan.reads else engine).snapshot() as rows:
         one_scan: Any = _OneScan(rows)
-        held = DataAccess(one_scan)
-        statements = plan.procedure.write(held)
-        return [plan.procedure.release(statements, held, rng) for _ in range(runs)]
+        access = DataAccess(one_scan)
+        statements = plan.procedure.write(access)
+        return [plan.procedure.release(statements, access, rng) for _ in range(runs)]
 
 
 def record_noise(curator: Curator, plan: Plan, rng: Rng) -> list[RecordedNoise]:
@@ -59,9 +59,9 @@ def record_noise(curator: Curator, plan: Plan, rng: Rng) -> list[RecordedNoise]:
     records = list[RecordedNoise]()
     if any(s is not None for s in allocation.selections):
         raise QuestionRefused("a selection draws as often as the data makes it: audit it by samples")
-    made = {v.place: _Recorder(f"{v.column} ({v.part.role})", v.mechanism, records) for v in allocation.noisy}
+    recorders = {v.place: _Recorder(f"{v.column} ({v.part.role})", v.mechanism, records) for v in allocation.noisy}
     vectors = tuple(
-        tuple(replace(v, mechanism=made[v.place]) if v.place in made else v for v in several)
+        tuple(replace(v, mechanism=recorders[v.place]) if v.place in recorders else v for v in several)
         for several in allocation.vectors
     )
     recording = replace(procedure, allocation=replace(allocation, vectors=vectors))
@@ -77,11 +77,14 @@ def _engine_of(curator: Curator) -> Any:
 
 
 class _Recorder:
-    """Add a mechanism's noise, and note the vector before and after it."""
+    """A mechanism that records each vector before and after its noise."""
 
     def __init__(self, name: str, mechanism: Any, records: list[RecordedNoise]) -> None:
-        self._name, self._mechanism, self._records = name, mechanism, records
-        self.event, self.law = mechanism.event, mechanism.law
+        self._name = name
+        self._mechanism = mechanism
+        self._records = records
+        self.event = mechanism.event
+        self.law = mechanism.law
 
     def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
         """Return the noisy vector."""
@@ -99,22 +102,23 @@ class _Recorder:
 
 
 class _OneScan:
-    """Run each tree once over rows that do not change, and give the same answer from then on."""
+    """An engine that runs each statement once, over rows that do not change, and repeats its answer."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine, self._found = engine, dict[str, "pa.Table"]()
+        self._engine = engine
+        # the table that each text gave
+        self._tables: dict[str, pa.Table] = {}
         self.write = engine.write
-        self.sample = getattr(
-            engine, "sample", None
-        )  # a sample is fresh each time, so what is scanned of it is not kept
+        # a sample is fresh each time, so its scans are not kept
+        self.sample = getattr(engine, "sample", None)
 
     @property
     def primitives(self) -> Primitives:
-        """The words of the engine beneath."""
+        """The primitives of the engine beneath."""
         return self._engine.primitives
 
     def run(self, statement: Statement) -> pa.Table:
         """Return the exact answer of a text."""
-        if statement.text not in self._found:
-            self._found[statement.text] = self._engine.run(statement)
-        return self._found[statement.text]
+        if statement.text not in self._tables:
+            self._tables[statement.text] = self._engine.run(statement)
+        return self._tables[statement.text]

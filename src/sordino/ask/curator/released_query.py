@@ -101,10 +101,10 @@ def _as_block(release: Release, types: Sequence[tuple[str, str]], height: int) -
     """Return a release as the answer of a private question, under names of these types, with the number of each row."""
     cells = [part.labels if isinstance(part, Key) else part.estimate for part in release.parts]
     columns = [(name, kind, cell) for (name, kind), cell in zip(types, cells, strict=True)]
-    return BlockAnswer(f"{BLOCK}0", (*columns, (ROW, "BIGINT", tuple(range(height)))), _chosen_rows(release))
+    return BlockAnswer(f"{BLOCK}0", (*columns, (ROW, "BIGINT", tuple(range(height)))), _say_selection(release))
 
 
-def _chosen_rows(release: Release) -> str:
+def _say_selection(release: Release) -> str:
     """Return in words how noisy values may have chosen the rows of a release; empty where they did not."""
     if any(isinstance(output.estimate, Selected) for output in release.outputs):
         return "it combines rows that noisy values selected"

@@ -158,8 +158,8 @@ class StatementProcedure(Procedure):
         constants = _Constants(self.question, self.types)
         for place, (plan, statement) in enumerate(zip(self.plans, statements, strict=True)):
             released = constants.of_block(place, tables, notes)
-            asked = rows.of_table(self.question.tables[place])
-            answer = plan.procedure.release(statement, asked.bind(released), rng)
+            block_rows = rows.of_table(self.question.tables[place])
+            answer = plan.procedure.release(statement, block_rows.bind(released), rng)
             content = answer if isinstance(answer, ReleaseContent) else ReleaseContent(*answer)
             tables[f"{BLOCK}{place}"] = _block_table(content, [name for name, _ in self.types[f"{BLOCK}{place}"]])
             estimates.append({output.name: output for output in content.outputs})
@@ -325,7 +325,7 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
         )
     contexts = [table.other(name) for name in question.tables]
     samples = [getattr(block, "sample", None) is not None for block in question.blocks]
-    if any(name and drawn for name, drawn in zip(question.tables, samples, strict=True)):
+    if any(name and sampled for name, sampled in zip(question.tables, samples, strict=True)):
         raise QuestionRefused(
             "TABLESAMPLE draws from the table that a statement names first: ask about the other one by itself"
         )
@@ -346,12 +346,12 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     names = shown_names(question.statement.whole, declared, usual, written=question.statement.names)
     notes = list(dict.fromkeys(note for plan in plans for note in plan.notes))
     notes += _price_notes(question, plans)
-    chosen = [
+    selections = [
         selection_note(count_groups(block.compiled))
         for trace in question.statement.traces
         if isinstance(block := plans[trace.block].procedure, AggregationProcedure) and _chooses(trace, block)
     ]
-    notes += dict.fromkeys(chosen)
+    notes += dict.fromkeys(selections)
     shares: dict[str, Fraction] = {}
     for context, weight in zip(contexts, weights, strict=True):
         shares[context.name] = shares.get(context.name, Fraction(0)) + weight / (sum(weights) or 1)
@@ -373,43 +373,43 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
 
 
 def _plan_blocks(
-    question: StatementQuestion, contexts: Sequence[TableContext], weights: Sequence[Fraction], asked: Loss
+    question: StatementQuestion, contexts: Sequence[TableContext], weights: Sequence[Fraction], loss: Loss
 ) -> tuple[Plan, ...]:
     """Return the plans of the blocks at their shares of the loss; one of weight 0 is free, at any loss."""
     shares = [weight / sum(weights) if weight else Fraction(1) for weight in weights]
     return tuple(
-        _plan_block(block, context, share_loss(asked, share))
+        _plan_block(block, context, share_loss(loss, share))
         for block, context, share in zip(question.blocks, contexts, shares, strict=True)
     )
 
 
-def _plan_block(block: Aggregation | MostCommon, table: TableContext, asked: Loss) -> Plan:
+def _plan_block(block: Aggregation | MostCommon, table: TableContext, loss: Loss) -> Plan:
     if isinstance(block, MostCommon):
-        return plan_most_common(block, table, asked=asked)
-    return plan_aggregation(block, table, asked=asked)
+        return plan_most_common(block, table, asked=loss)
+    return plan_aggregation(block, table, asked=loss)
 
 
 def _event_of(plans: Sequence[Plan]) -> Event:
-    """Return what is accounted for the blocks; a statement without any loses nothing."""
+    """Return the event of the blocks together; a statement without blocks loses nothing."""
     if not plans:
         return LaplaceEvent(Fraction(0))
     return plans[0].event if len(plans) == 1 else Composed(plan.event for plan in plans)
 
 
 def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str]:
-    """Return what is asked privately, at which loss each, and in which range a value that one takes of another counts."""
+    """Return notes on the private questions, the loss of each, and the range of a value that one takes from another."""
     if not plans:
         return ["it reads public tables alone and costs nothing"]
     rest = "all else is computed from what they release, at no cost"
     notes = _key_notes(plans) if question.statement.combines else []
     if len(plans) == 1:
         return [f"1 private question; {rest}", *notes]
-    asked = [
+    questions = [
         f"{'nothing' if plan.is_free else plan.asked.describe()} for {plan.procedure.question.describe()}"
         f"{f', of {about}' if about else ''}"
         for plan, about in zip(plans, question.tables, strict=True)
     ]
-    notes.insert(0, f"{len(plans)} private questions: {'; '.join(asked)}; {rest}")
+    notes.insert(0, f"{len(plans)} private questions: {'; '.join(questions)}; {rest}")
     for node in question.released:
         ends = "" if node.lower is None or node.upper is None else f", within [{node.lower}, {node.upper}]"
         notes.append(
@@ -450,8 +450,8 @@ def shown_names(whole: str, declared: Types, usual: list[str], *, written: Seque
             name if as_written is None or as_written.lower() == name.lower() else as_written
             for name, as_written in pairs
         ]
-    seen = [name.lower() for name in names]
-    twice = next((names[place] for place, name in enumerate(seen) if name in seen[:place]), None)
+    lower_names = [name.lower() for name in names]
+    twice = next((names[place] for place, name in enumerate(lower_names) if name in lower_names[:place]), None)
     if twice is not None:
         raise QuestionRefused(f"two columns of the answer are named {twice!r}: give one another name with AS")
     return names
@@ -473,7 +473,7 @@ def _block_table(content: ReleaseContent, names: Sequence[str]) -> pa.Table:
 
 
 def local_times(table: pa.Table) -> pa.Table:
-    """Return a released table with moments as the clock of their zone shows them: what is made of one is of that clock."""
+    """Convert the moments of a released table to wall-clock time of their zone, so that functions of them follow that clock."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -490,8 +490,8 @@ def _block_answer(name: str, plan: Plan, content: ReleaseContent, columns: Seque
     cells[ROW] = tuple(range(max((len(cells_of(column)) for column in cells.values()), default=0)))
     procedure = plan.procedure
     hides = isinstance(procedure, AggregationProcedure) and procedure.allocation.threshold is not None
-    chosen = "it combines rows of private keys, which noisy counts selected" if hides else ""
-    return BlockAnswer(name, tuple((column, kind, cells[column]) for column, kind in columns), chosen)
+    hidden_rows = "it combines rows of private keys, which noisy counts selected" if hides else ""
+    return BlockAnswer(name, tuple((column, kind, cells[column]) for column, kind in columns), hidden_rows)
 
 
 def _public_answer(name: str, table: pa.Table, columns: Sequence[tuple[str, str]]) -> BlockAnswer:
@@ -500,7 +500,7 @@ def _public_answer(name: str, table: pa.Table, columns: Sequence[tuple[str, str]
 
 
 def trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: bool) -> tuple[list[Noise], str]:
-    """Return how noise reaches each column of the answer, and the outside with a text that tells its rows apart as well."""
+    """Return how noise reaches each column of the answer, and the outside query with a column that identifies its rows."""
     from sordino.ask.engines.replicates import identify_rows
     from sordino.ask.queries.sql.statement import read_outside
 
@@ -513,8 +513,8 @@ def trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: b
         noises = [Noise(True, why="how noise reaches it is not known")] * (len(names) + traced)
     places = [place for place, noise in enumerate(noises) if not noise.noisy and not noise.why]
     columns = [f"c{place}" for place in range(len(noises))]
-    given = f"({statement.outside}) AS given({', '.join(columns)})"
-    return noises[: len(names)], f"SELECT *, {identify_rows(columns, places)} FROM {given}"
+    renamed = f"({statement.outside}) AS given({', '.join(columns)})"
+    return noises[: len(names)], f"SELECT *, {identify_rows(columns, places)} FROM {renamed}"
 
 
 def add_replicates(

@@ -26,10 +26,10 @@ from sordino.ask.queries.expressions.missing import may_be_missing
 from sordino.ask.queries.expressions.nodes import (
     Arithmetic,
     Bin,
-    Connective,
     Constant,
     Name,
     Node,
+    conjoin,
     describe,
     plain,
     walk,
@@ -60,7 +60,8 @@ _SUPERSET = (
     "some of these keys may be ones that no row can have: there are too many combinations of declared values to leave "
     "them out"
 )
-MOST_PRIVATE_KEYS = 2**62  # more than any table has: no unit's groups are all of them
+# more than any table has: no unit's groups are all of them
+MOST_PRIVATE_KEYS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Aggregation:
-    """Ask for `aggregates` over the rows where `where` is true, one row for each combination of declared keys.
+    """A question for `aggregates` over the rows where `where` is true, one row for each combination of declared keys.
 
     Every declared key appears, also where no row has it, so the shape of the answer is public. `after` is done to the
     noisy answer. `sample` is the share of units, each by a secret coin, that are used at all. `steps` make its rows.
@@ -88,13 +89,17 @@ class Aggregation:
     after: PostProcessing | None = None
     sample: Fraction | None = None
     steps: tuple[RowStep, ...] = ()
-    layout: tuple[str, ...] = ()  # the answer's columns in the order of SELECT; empty for groups first
+    # the answer's columns in the order of SELECT; empty for groups first
+    layout: tuple[str, ...] = ()
     formulas: tuple[FormulaColumn, ...] = ()
     hidden: tuple[str, ...] = ()
-    key_list: KeyList | None = None  # the rows of the answer, where the question lists them
-    min_units: int = 1  # private keys of fewer units never show
+    # the rows of the answer, where the question lists them
+    key_list: KeyList | None = None
+    # private keys of fewer units never show
+    min_units: int = 1
     bounds: ContributionBounds | None = None
-    key_selection: str | None = None  # how private keys are selected, where the question says so
+    # how private keys are selected, where the question says so
+    key_selection: str | None = None
     dialect: str = field(default="duckdb", compare=False)
 
     def bound_contributions(
@@ -112,13 +117,12 @@ class Aggregation:
         if not isinstance(condition, Expr):
             raise QuestionRefused('having takes a condition on the answer, such as col("count") > 30')
         now = self.after or PostProcessing()
-        both = condition.node if now.having is None else Connective("and", now.having, condition.node)
-        return replace(self, after=replace(now, having=both))
+        return replace(self, after=replace(now, having=conjoin([now.having, condition.node])))
 
     def order_by(self, *columns: str | Expr) -> Aggregation:
         """Return the question whose answer is ordered by these of its columns; `-col("count")` for the largest first."""
-        made = tuple(_order_key(c) for c in columns)
-        return replace(self, after=replace(self.after or PostProcessing(), order=made))
+        order = tuple(_order_key(c) for c in columns)
+        return replace(self, after=replace(self.after or PostProcessing(), order=order))
 
     def limit(self, rows: int, *, offset: int = 0) -> Aggregation:
         """Return the question whose answer shows `rows` rows only, after `having` and `order_by`; `offset` are skipped first."""
@@ -193,18 +197,18 @@ class Aggregation:
         return {name: table for step in self.steps for name, table in getattr(step, "reads", {}).items()}
 
     def expressions(self) -> list[Node]:
-        """Return the expressions that it is made of: the condition, the keys, what is aggregated."""
-        found = [self.where, *(g.of for g in self.groups)]
-        found += [getattr(a, field, None) for a in self.aggregates for field in ("of", "other")]
-        found += [node for a in self.aggregates for node in getattr(a, "others", ())]
-        return [node for node in found if node is not None]
+        """Return its expressions: the condition, the keys, the operands of aggregates."""
+        nodes = [self.where, *(g.of for g in self.groups)]
+        nodes += [getattr(a, field, None) for a in self.aggregates for field in ("of", "other")]
+        nodes += [node for a in self.aggregates for node in getattr(a, "others", ())]
+        return [node for node in nodes if node is not None]
 
     def describe(self) -> str:
         """Return the question as a sentence."""
         words = {a.alias: a.describe() for a in self.aggregates}
-        shown = [w for alias, w in words.items() if alias not in self.hidden]
-        shown += [f.describe(words) for f in self.formulas if f.alias not in self.hidden]
-        what = _join_words(shown) if shown else "which keys there are"
+        columns = [w for alias, w in words.items() if alias not in self.hidden]
+        columns += [f.describe(words) for f in self.formulas if f.alias not in self.hidden]
+        what = _join_words(columns) if columns else "which keys there are"
         where = "" if self.where is None else f", where {describe(self.where)}"
         per = "" if not self.groups else f", for each {_join_words([describe(g.of) for g in self.groups])}"
         per += "" if self.key_list is None else f" of {self.key_list.describe()}"
@@ -275,16 +279,21 @@ class CompiledQuery:
     parts: tuple[tuple[Vector, ...], ...]
     terms: tuple[SqlAggregate, ...]
     unreadable_rows: bool
-    listed: bool = False  # the one Keys are those of all group-by columns, as the question lists them
+    # the one Keys are those of all group-by columns, as the question lists them
+    listed: bool = False
     bounds: ContributionBounds | None = None
-    bins: tuple[Keys, ...] = ()  # more keys, that divide the rows counted: no bound acts on them
-    within: Build | None = None  # a condition on the rows counted
-    totals: bool = False  # whether it has totals per unit
-    notes: tuple[str, ...] = ()  # which rows its keys leave out
-    declared: tuple[
-        Keys, ...
-    ] = ()  # every declared key, where the question leaves out those that no row of it can have
-    words: str = ""  # the question as a sentence
+    # more keys, that divide the rows counted: no bound acts on them
+    bins: tuple[Keys, ...] = ()
+    # a condition on the rows counted
+    within: Build | None = None
+    # whether it has totals per unit
+    totals: bool = False
+    # which rows its keys leave out
+    notes: tuple[str, ...] = ()
+    # every declared key, where the question leaves out those that no row of it can have
+    declared: tuple[Keys, ...] = ()
+    # the question as a sentence
+    words: str = ""
 
     @cached_property
     def cells(self) -> int:
@@ -321,30 +330,31 @@ class CompiledQuery:
         """Return the SQL tree: one scan for all parts, columns k0.. (key codes, NULL for dropped rows) and t0.. (terms)."""
 
         if self.condition is not None:
-            on.keep(self.condition(on))  # first: what follows is computed for the rows kept alone
+            # first, so that what follows is computed for the remaining rows alone
+            on.keep(self.condition(on))
         # bounds act on codes; and different values of several raw cells with one code do not add up
         direct = on.has_units or any(t.kind in ("distinct", "combinations", "distinct_sum") for t in self.terms)
-        codes = [k.build(on) if k.code is None or not direct else k.code(on, k.build(on)) for k in self.keys]
+        codes = [k.row_code(on) if direct else k.build(on) for k in self.keys]
         codes = on.bound_contributions(codes, self.bounds, totals=self.totals)
         if self.within is not None:
             on.keep(self.within(on))
         codes += [k.build(on) for k in self.bins]
-        chosen = [_name(code, f"k{i}") for i, code in enumerate(codes)]
-        chosen += [_name(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
-        made = _select(chosen, on.source(), len(codes))  # the source last: by now every step has its name
-        return self._by_code(made, on) if any(k.code for k in self.keys) and not direct else made
+        columns = [_name(code, f"k{i}") for i, code in enumerate(codes)]
+        columns += [_name(t.sql(on), f"t{i}") for i, t in enumerate(self.terms)]
+        # the source comes last, when every step has its name
+        select = _select(columns, on.source(), len(codes))
+        return self._by_code(select, on) if any(k.code for k in self.keys) and not direct else select
 
     def _by_code(self, cells: exp.Select, on: Primitives) -> exp.Select:
         """Return the SQL tree that makes codes of the raw cells that rows were grouped by, and adds those groups up."""
         from sqlglot import exp
 
         groups = on.of_groups(cells)
-        chosen: list[Any] = []
+        columns: list[Any] = []
         for i, key in enumerate((*self.keys, *self.bins)):
-            cell = exp.column(f"k{i}")
-            chosen.append(_name(cell if key.code is None else key.code(groups, cell), f"k{i}"))
-        chosen += [_name(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
-        return _select(chosen, groups.source(), len(self.keys) + len(self.bins))
+            columns.append(_name(key.code_of(groups, exp.column(f"k{i}")), f"k{i}"))
+        columns += [_name(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.terms))]
+        return _select(columns, groups.source(), len(self.keys) + len(self.bins))
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,53 +379,35 @@ def _name(of: exp.Expression, alias: str) -> exp.Expression:
     return exp.Alias(this=of, alias=exp.Identifier(this=alias, quoted=False))
 
 
-def _select(chosen: list[exp.Expression], source: exp.Expression, keys: int) -> exp.Select:
+def _select(columns: list[exp.Expression], source: exp.Expression, keys: int) -> exp.Select:
     """Return the SELECT of columns that begin with so many keys, by which they are grouped."""
     from sqlglot import exp
 
     grouped = {"group": exp.Group(expressions=[exp.Literal.number(i + 1) for i in range(keys)])} if keys else {}
-    return exp.Select(expressions=chosen, from_=exp.From(this=source), **grouped)
+    return exp.Select(expressions=columns, from_=exp.From(this=source), **grouped)
 
 
 def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossible | None = None) -> CompiledQuery:
-    """Return what a question means over a domain; raises QuestionRefused where it has no private answer.
+    """Compile a question over a domain; raises QuestionRefused where it has no private answer.
 
     With `possible`, declared keys that no row of the question can have are left out.
     """
-    if not question.aggregates and not question.groups:
-        raise QuestionRefused("a question needs at least one aggregate, such as count(), sum(...) or mean(...)")
-    if len(question.aggregates) > _MOST_AGGREGATES:
-        raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")
-    names = [*(g.alias for g in question.groups), *(n for a in question.aggregates for n in columns_of(a))]
-    names += [f.alias for f in question.formulas]
-    _check_distinct(names)
-    if question.formulas:
-        _check_formulas(question)
+    names = _check_question(question, domain)
+    key_columns, listed = _keys(question, domain) if question.groups or question.key_list else ((), False)
     if question.after is not None:
-        after = question.after
-        if not question.groups and (after.having is not None or after.limit == 0 or after.offset):
-            raise QuestionRefused(
-                "an answer of one row has no rows to leave out: HAVING, LIMIT 0 and OFFSET go with GROUP BY"
-            )
-    if domain.steps != question.steps:  # a step must not be passed over
-        raise QuestionRefused(
-            "a question with joins, unnest, exists or per_unit can only be read where its tables are known: hand it to plan "
-            "or ask of its own table"
-        )
-    found, listed = _keys(question, domain) if question.groups or question.key_list else ((), False)
-    if question.after is not None:
-        question.after.check(names, _truth_columns(question, found, listed=listed))
+        question.after.check(names, _truth_columns(question, key_columns, listed=listed))
     condition = None if question.where is None else bind_condition(question.where, domain)
+    # Keys that no row can have are left out, of all group-by columns together where their combinations are few.
     narrowed: Possible | None = None
-    declared = found
-    if possible is not None and found and not listed and not any(k.private for k in found):
-        narrowed = possible(question.groups, found, question.where, question.steps)
+    declared = key_columns
+    if possible is not None and key_columns and not listed and not any(k.private for k in key_columns):
+        narrowed = possible(question.groups, key_columns, question.where, question.steps)
         listed = narrowed.rows is not None
         if narrowed.rows is not None:
-            found = (join_keys(found, narrowed.rows),)
+            key_columns = (join_keys(key_columns, narrowed.rows),)
         else:
-            found = tuple(narrow_keys(k, codes) for k, codes in zip(found, narrowed.columns, strict=True))
-    cells = math.prod(len(k.labels) for k in found if not k.private)
+            key_columns = tuple(narrow_keys(k, codes) for k, codes in zip(key_columns, narrowed.columns, strict=True))
+    cells = math.prod(len(k.labels) for k in key_columns if not k.private)
     if cells > _MOST_CELLS:
         raise QuestionRefused(f"the declared keys make {cells} groups, above {_MOST_CELLS}: group by fewer, or by bins")
     words = question.describe()
@@ -427,7 +419,7 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
     totals = any(t.per_unit is not None for t in terms)
     lossy = domain.unreadable_rows
     return CompiledQuery(
-        found,
+        key_columns,
         condition,
         parts,
         terms,
@@ -436,7 +428,7 @@ def compile_query(question: Aggregation, domain: Domain, *, possible: FindPossib
         bounds=question.bounds,
         totals=totals,
         notes=_say_left_out(question, domain, narrowed),
-        declared=() if found == declared else declared,
+        declared=() if key_columns == declared else declared,
         words=words,
     )
 
@@ -451,7 +443,7 @@ def _keys(question: Aggregation, domain: Domain) -> tuple[tuple[Keys, ...], bool
 
 
 def _say_left_out(question: Aggregation, domain: Domain, possible: Possible | None) -> tuple[str, ...]:
-    """Return which rows have no key, in words: those in which a column is missing, as declared, and those outside of bins."""
+    """Return notes on rows without a key: those in which a column is missing, as declared, and those outside of bins."""
     notes: dict[str, None] = {}
     for place, group in enumerate(question.groups):
         if possible is not None and not possible.missing[place]:
@@ -473,11 +465,38 @@ def _say_left_out(question: Aggregation, domain: Domain, possible: Possible | No
     return tuple(notes)
 
 
-def _truth_columns(question: Aggregation, found: Sequence[Keys], *, listed: bool) -> set[str]:
+def _check_question(question: Aggregation, domain: Domain) -> list[str]:
+    """Return the names of the answer's columns; raises QuestionRefused for a question that makes no sense of any domain.
+
+    So it does for a domain that is not made by the question's own steps: none may be skipped.
+    """
+    if not question.aggregates and not question.groups:
+        raise QuestionRefused("a question needs at least one aggregate, such as count(), sum(...) or mean(...)")
+    if len(question.aggregates) > _MOST_AGGREGATES:
+        raise QuestionRefused(f"a question may have {_MOST_AGGREGATES} aggregates, not {len(question.aggregates)}")
+    names = [*(g.alias for g in question.groups), *(n for a in question.aggregates for n in columns_of(a))]
+    names += [f.alias for f in question.formulas]
+    _check_distinct(names)
+    if question.formulas:
+        _check_formulas(question)
+    after = question.after
+    if after is not None and not question.groups and (after.having is not None or after.limit == 0 or after.offset):
+        raise QuestionRefused(
+            "an answer of one row has no rows to leave out: HAVING, LIMIT 0 and OFFSET go with GROUP BY"
+        )
+    if domain.steps != question.steps:
+        raise QuestionRefused(
+            "a question with joins, unnest, exists or per_unit can only be read where its tables are known: hand it to plan "
+            "or ask of its own table"
+        )
+    return names
+
+
+def _truth_columns(question: Aggregation, key_columns: Sequence[Keys], *, listed: bool) -> set[str]:
     """Return the columns of the answer that hold true and false: keys of conditions, and formulas that are one."""
     truths = {f.alias for f in question.formulas if is_condition(f.node)}
     for place, group in enumerate(question.groups):
-        labels = [row[place] for row in found[0].labels] if listed else found[place].labels
+        labels = [row[place] for row in key_columns[0].labels] if listed else key_columns[place].labels
         if labels and all(label is None or isinstance(label, bool) for label in labels):
             truths.add(group.alias)
     return truths
@@ -492,7 +511,7 @@ def tighten(bounds: ContributionBounds | None, more: ContributionBounds) -> Cont
 
 
 def _order_key(column: str | Expr) -> tuple[Node, bool]:
-    """Return what the answer is ordered by, and whether the largest comes first: -x means x descending."""
+    """Return the expression that orders the answer, and whether the largest comes first: -x means x descending."""
     node = Name(column) if isinstance(column, str) else column.node
     if isinstance(node, Arithmetic) and node.op == "*" and node.left == Constant(Fraction(-1)):
         return node.right, True
@@ -500,7 +519,7 @@ def _order_key(column: str | Expr) -> tuple[Node, bool]:
 
 
 def _check_formulas(question: Aggregation) -> None:
-    """Raise QuestionRefused for a formula of what has no noise of a known law, or that cannot be computed."""
+    """Raise QuestionRefused for a formula of columns without noise of a known law, or one that cannot be computed."""
     selections = {a.alias for a in question.aggregates if hasattr(a, "columns")}
     for formula in question.formulas:
         for name in formula.names():
@@ -533,8 +552,13 @@ def _check_text(texts: Sequence[str]) -> None:
 def _check_distinct(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name.lower() in (n.lower() for n in names[:i]):
-            said = f"two columns of the answer are named {name!r}: give one another name with"
-            raise QuestionRefused(f"{said} .alias(...)", sql=f"{said} AS")
+            raise same_name(name)
+
+
+def same_name(name: str) -> QuestionRefused:
+    """Return the refusal of two columns of the answer that have one name."""
+    words = f"two columns of the answer are named {name!r}: give one another name with"
+    return QuestionRefused(f"{words} .alias(...)", sql=f"{words} AS")
 
 
 def _join_words(words: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from sordino.ask.queries.aggregates.distinct import Distinct, DistinctSum
 from sordino.ask.queries.aggregates.moments import MomentAggregate
 from sordino.ask.queries.aggregates.sums import Average, Count, Sum
-from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, tighten
+from sordino.ask.queries.aggregation import Aggregation, Grouping, columns_of, same_name, tighten
 from sordino.ask.queries.expressions.expr import Expr, as_node, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.expressions.nodes import (
@@ -21,6 +21,7 @@ from sordino.ask.queries.expressions.nodes import (
     Node,
     When,
     Windowed,
+    conjoin,
     depth,
     describe,
     walk,
@@ -48,8 +49,10 @@ class AggregateExpr:
     """
 
     aggregate: Aggregate
-    others: tuple[Aggregate, ...] = ()  # of a formula: what else it is computed from
-    formula: FormulaColumn | None = None  # over the aggregates' own words
+    # what else a formula is computed from
+    others: tuple[Aggregate, ...] = ()
+    # over the aggregates by their own names
+    formula: FormulaColumn | None = None
 
     def alias(self, name: str) -> AggregateExpr:
         """Return the same aggregate under another name."""
@@ -110,17 +113,17 @@ class AggregateExpr:
 
         Raises QuestionRefused for a formula, and for what is no count, sum, mean, least or largest value.
         """
-        made = self.aggregate
+        aggregate = self.aggregate
         kinds: dict[type, str] = {Count: "count", Sum: "sum", Average: "mean"}
-        kind = kinds.get(type(made), getattr(made, "kind", None))
-        of: Node | None = getattr(made, "of", None)
+        kind = kinds.get(type(aggregate), getattr(aggregate, "kind", None))
+        of: Node | None = getattr(aggregate, "of", None)
         if (
             self.formula is not None
             or kind not in ("count", "sum", "mean", "min", "max")
-            or getattr(made, "per_unit", None)
+            or getattr(aggregate, "per_unit", None)
         ):
             raise QuestionRefused(
-                f"{made.describe()} over a window is computed from an answer, at no cost: "
+                f"{aggregate.describe()} over a window is computed from an answer, at no cost: "
                 "release.query('SELECT *, n / SUM(n) OVER () AS share FROM answer'), or in sd.sql; over a person's own rows are "
                 "count, sum, mean, min and max"
             )
@@ -141,63 +144,61 @@ class AggregateExpr:
 def _formula(make: Callable[..., Expr], *operands: Any) -> AggregateExpr:
     """Return the formula that `make` writes over aggregates and numbers; an aggregate goes by its own words in it."""
     parts: dict[str, Aggregate] = {}
-    written: list[Expr] = []
+    expressions: list[Expr] = []
     for operand in operands:
         if not isinstance(operand, AggregateExpr):
             if isinstance(operand, Expr):
                 raise QuestionRefused(
                     f"{operand} is a value of each row: a formula computes with aggregates, such as sd.sum({operand})"
                 )
-            written.append(Expr(as_node(operand)))
+            expressions.append(Expr(as_node(operand)))
             continue
         parts |= {a.describe(): a for a in (operand.aggregate, *operand.others)}
-        own = Name(operand.aggregate.describe()) if operand.formula is None else operand.formula.node
-        written.append(Expr(own))
-    node = make(*written).node
+        name = Name(operand.aggregate.describe()) if operand.formula is None else operand.formula.node
+        expressions.append(Expr(name))
+    node = make(*expressions).node
     short = rename(node, {words: a.alias for words, a in parts.items()})
     first, *others = parts.values()
     return AggregateExpr(first, tuple(others), FormulaColumn(describe(short), node))
 
 
 def collect_columns(
-    asked: Sequence[AggregateExpr], taken: Sequence[str] = (), unseen: Sequence[AggregateExpr] = ()
+    columns: Sequence[AggregateExpr], keys: Sequence[str] = (), unseen: Sequence[AggregateExpr] = ()
 ) -> ShownColumns:
     """Return the aggregates that some columns are made of, each once, the formulas over them, and which are not shown.
 
-    `taken` are the names of the keys, `unseen` aggregates that are needed and not shown. The same aggregate twice is
+    `keys` are the names of the keys, `unseen` aggregates that are needed and not shown. The same aggregate twice is
     released once, under two names.
     """
-    words = {part: part.describe() for one in (*asked, *unseen) for part in (one.aggregate, *one.others)}
+    words = {part: part.describe() for one in (*columns, *unseen) for part in (one.aggregate, *one.others)}
     aggregates: dict[str, Aggregate] = {}
-    for one in asked:
+    for one in columns:
         if one.formula is None:
             aggregates.setdefault(words[one.aggregate], one.aggregate)
     hidden: list[str] = []
-    names = {n.lower() for n in (*taken, *(a.alias for a in aggregates.values()))}
-    names |= {one.formula.alias.lower() for one in asked if one.formula is not None}
-    for one in (*asked, *unseen):
+    names = {n.lower() for n in (*keys, *(a.alias for a in aggregates.values()))}
+    names |= {one.formula.alias.lower() for one in columns if one.formula is not None}
+    for one in (*columns, *unseen):
         for part in (one.aggregate, *one.others):
             if words[part] not in aggregates:
                 alias = part.alias if part.alias.lower() not in names else words[part]
                 aggregates[words[part]] = replace(cast("Any", part), alias=alias)
                 names.add(alias.lower())
                 hidden.append(alias)
-    known = {said: a.alias for said, a in aggregates.items()}
+    alias_of = {description: a.alias for description, a in aggregates.items()}
     formulas: list[FormulaColumn] = []
     layout: list[str] = []
-    for one in asked:
+    for one in columns:
         if one.formula is not None:
-            formulas.append(FormulaColumn(one.formula.alias, rename(one.formula.node, known)))
+            formulas.append(FormulaColumn(one.formula.alias, rename(one.formula.node, alias_of)))
             layout.append(one.formula.alias)
             continue
-        alias = known[words[one.aggregate]]
+        alias = alias_of[words[one.aggregate]]
         if alias != one.aggregate.alias:
             formulas.append(FormulaColumn(one.aggregate.alias, Name(alias)))
         layout += [one.aggregate.alias] if alias != one.aggregate.alias else columns_of(one.aggregate)
     if len(set(layout)) < len(layout):
-        twice = next(n for i, n in enumerate(layout) if n in layout[:i])
-        said = f"two columns of the answer are named {twice!r}: give one another name with"
-        raise QuestionRefused(f"{said} .alias(...)", sql=f"{said} AS")
+        raise same_name(next(n for i, n in enumerate(layout) if n in layout[:i]))
     return ShownColumns(tuple(aggregates.values()), tuple(formulas), tuple(hidden), tuple(layout))
 
 
@@ -220,11 +221,13 @@ class Selection:
     steps: tuple[RowStep, ...] = ()
     share: Fraction | None = None
     key_list: KeyList | None = None
-    columns: Mapping[str, Node] | None = None  # of per_unit: what each of its columns is, over the values of a unit
+    # of per_unit: what each of its columns is, over the values of a unit
+    columns: Mapping[str, Node] | None = None
     min_units: int = 1
     bounds: ContributionBounds | None = None
     key_selection: str | None = None
-    named: Mapping[str, Node] | None = None  # of with_columns: what each of its columns is, over those of the rows
+    # of with_columns: what each of its columns is, over those of the rows
+    named: Mapping[str, Node] | None = None
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -269,13 +272,13 @@ class Selection:
 
         if self.groups:
             raise QuestionRefused("per_unit makes one row a person: group by its columns, after it")
-        asked = [self._read_aggregate(one) for one in _flatten(values, named, "per_unit")]
-        made, columns, _ = unit_columns(asked)
-        steps = (*self.steps, PerUnit(made, self._meaning(self.condition)))
+        aggregates = [self._read_aggregate(one) for one in _flatten(values, named, "per_unit")]
+        unit_values, columns, _ = unit_columns(aggregates)
+        steps = (*self.steps, PerUnit(unit_values, self._meaning(self.condition)))
         return replace(self, condition=None, steps=steps, columns=columns, named=None)
 
     def _meaning(self, node: T) -> T:
-        """Return an expression with the columns of per_unit replaced by what they are."""
+        """Replace the columns of per_unit in an expression by their meaning."""
         columns = self.columns
         return node if columns is None else replace_names(node, lambda name: columns.get(name, Name(name)))
 
@@ -315,7 +318,7 @@ class Selection:
         )
 
     def _read(self, node: Node) -> Node:
-        """Return an expression with the columns of `with_columns` replaced by what they are."""
+        """Replace the columns of `with_columns` in an expression by their meaning."""
         named = self.named
         if not named:
             return node
@@ -330,7 +333,7 @@ class Selection:
         return replace_names(node, lambda name: named.get(name, Name(name)))
 
     def _read_aggregate(self, one: AggregateExpr) -> AggregateExpr:
-        """Return an aggregate, or a formula over several, of what the columns of `with_columns` are."""
+        """Replace the columns of `with_columns` in an aggregate, or in a formula over several, by their meaning."""
         named = self.named
         if not named:
             return one
@@ -349,11 +352,8 @@ class Selection:
         every = (*conditions, *(col(name) == value for name, value in equal.items()))
         if not every or not all(isinstance(condition, Expr) for condition in every):
             raise QuestionRefused('where takes conditions: write where(col("age") > 30)')
-        made = self.condition
-        for condition in every:
-            node = self._read(condition.node)
-            made = node if made is None else Connective("and", made, node)
-        return replace(self, condition=made)
+        nodes = [self._read(condition.node) for condition in every]
+        return replace(self, condition=conjoin([self.condition, *nodes]))
 
     def filter(self, *conditions: Expr, **equal: Any) -> Selection:
         """Return the selection of those rows that also meet each of the conditions: it is `where`."""
@@ -372,19 +372,21 @@ class Selection:
         """
         if not columns and not named:
             raise QuestionRefused('group_by takes columns, such as group_by("occupation")')
-        made = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
-        groups = tuple(replace(group, of=self._read(group.of)) for group in groupings(made))
+        stated = [(getattr(c, "name", None), _key(c)) for c in columns] + [(n, _key(c)) for n, c in named.items()]
+        groups = tuple(replace(group, of=self._read(group.of)) for group in groupings(stated))
         least = max(self.min_units, check_min_units(min_units))
-        how, given = (word, None) if (word := selection_name(keys)) else (self.key_selection, keys)
-        listed = self.key_list if given is None else key_list(given, [g.alias for g in groups], before=self.key_list)
+        how, listing = (word, None) if (word := selection_name(keys)) else (self.key_selection, keys)
+        listed = (
+            self.key_list if listing is None else key_list(listing, [g.alias for g in groups], before=self.key_list)
+        )
         return replace(self, groups=(*self.groups, *groups), key_list=listed, min_units=least, key_selection=how)
 
     def agg(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for these aggregates; a keyword names the aggregate's column."""
         rows = Aggregation(self.condition, self.groups, (), sample=self.share, steps=self.steps, key_list=self.key_list)
         rows = replace(rows, bounds=self.bounds, min_units=self.min_units, key_selection=self.key_selection)
-        asked = _ask([self._read_aggregate(one) for one in _flatten(aggregates, named, "agg")], rows)
-        return asked if self.columns is None else asked.replace_columns(lambda name: self._meaning(Name(name)))
+        question = _ask([self._read_aggregate(one) for one in _flatten(aggregates, named, "agg")], rows)
+        return question if self.columns is None else question.replace_columns(lambda name: self._meaning(Name(name)))
 
     def select(self, *aggregates: AggregateExpr | Sequence[AggregateExpr], **named: AggregateExpr) -> Aggregation:
         """Return the question for these aggregates over all rows selected: it is `agg`, without groups."""
@@ -425,11 +427,13 @@ class Selection:
 
 
 def _aggregate_like(word: str, item: Any) -> str:
-    """Return what to write instead of a column, or of a dict of them as pandas takes it."""
+    """Return the aggregate to write instead of a column, or of a dict of them as pandas takes it."""
     if isinstance(item, dict) and item:
         name, function = next(iter(item.items()))
-        known = {"avg": "mean", "average": "mean", "nunique": "count_distinct", "size": "count"}.get(function, function)
-        return f"{word}(sd.{known}({name!r}))" if isinstance(known, str) else f"{word}(sd.mean({name!r}))"
+        name_of = {"avg": "mean", "average": "mean", "nunique": "count_distinct", "size": "count"}.get(
+            function, function
+        )
+        return f"{word}(sd.{name_of}({name!r}))" if isinstance(name_of, str) else f"{word}(sd.mean({name!r}))"
     return f"{word}(sd.mean({item!r}))" if isinstance(item, str) else f"{word}(sd.count())"
 
 
@@ -463,11 +467,11 @@ def _flatten(
     return flat
 
 
-def _ask(asked: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:
+def _ask(aggregates: Sequence[AggregateExpr], of: Aggregation) -> Aggregation:
     """Return a question with its aggregates; the order of its columns is stated where it is not keys first."""
-    shown = collect_columns(asked, keys := [g.alias for g in of.groups])
-    layout = (*keys, *shown.layout) if shown.formulas else ()
-    return replace(of, aggregates=shown.aggregates, formulas=shown.formulas, hidden=shown.hidden, layout=layout)
+    columns = collect_columns(aggregates, keys := [g.alias for g in of.groups])
+    layout = (*keys, *columns.layout) if columns.formulas else ()
+    return replace(of, aggregates=columns.aggregates, formulas=columns.formulas, hidden=columns.hidden, layout=layout)
 
 
 def count(of: Column | None = None, *, where: Expr | None = None) -> AggregateExpr:
@@ -487,7 +491,8 @@ def count(of: Column | None = None, *, where: Expr | None = None) -> AggregateEx
     return AggregateExpr(Count(node, alias))
 
 
-def sum(of: Column, *, per_unit: tuple[Number, Number] | None = None) -> AggregateExpr:  # the field's word: sd.sum
+# shadows the builtin: the field writes sd.sum
+def sum(of: Column, *, per_unit: tuple[Number, Number] | None = None) -> AggregateExpr:
     """Sum a bounded number; rows in which it is missing take no part.
 
     `per_unit=(lower, upper)` clips each unit's total in a group instead of its rows: no cap on rows acts, and the noise
@@ -562,7 +567,8 @@ def covariance(x: Column, y: Column, *, ddof: int = 0) -> AggregateExpr:
     >>> covariance("age", "hours")
     <the population covariance of age and hours, as covariance_age_hours>
     """
-    one, other = _node(x), _node(y)
+    one = _node(x)
+    other = _node(y)
     alias = f"covariance_{label(one)}_{label(other)}"
     return AggregateExpr(MomentAggregate("covariance", one, other, _ddof(ddof), alias))
 
@@ -573,7 +579,8 @@ def correlation(x: Column, y: Column) -> AggregateExpr:
     >>> correlation("age", "hours")
     <the correlation of age and hours, as correlation_age_hours>
     """
-    one, other = _node(x), _node(y)
+    one = _node(x)
+    other = _node(y)
     alias = f"correlation_{label(one)}_{label(other)}"
     return AggregateExpr(MomentAggregate("correlation", one, other, 0, alias))
 
@@ -600,11 +607,11 @@ def histogram(of: Column, *, edges: Any = None, width: Number | None = None, by:
     >>> histogram("age", width=10).describe()
     'the number of rows, for each bin(age, width 10)'
     """
-    chosen = col(of) if isinstance(of, str) else of
+    key = col(of) if isinstance(of, str) else of
     if edges is not None or width is not None:
-        chosen = chosen.bin(edges, width=width)
-    chosen = chosen if by is None else chosen.truncate(by)
-    return Selection().group_by(chosen).agg(count())
+        key = key.bin(edges, width=width)
+    key = key if by is None else key.truncate(by)
+    return Selection().group_by(key).agg(count())
 
 
 def as_aggregation(question: object) -> Aggregation:

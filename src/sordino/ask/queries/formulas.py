@@ -129,7 +129,7 @@ def is_condition(node: Node, truths: Collection[str] = ()) -> bool:
 
 
 def check_conditions(node: Node, truths: Collection[str] = ()) -> None:
-    """Raise QuestionRefused where NOT, AND, OR or CASE is given what is no condition, as WHERE refuses it."""
+    """Raise QuestionRefused where an operand of NOT, AND, OR or CASE is no condition, as WHERE does."""
     for at in walk(node):
         needed = [at.left, at.right] if isinstance(at, Connective) else [at.of] if isinstance(at, Not | When) else []
         for part in needed:
@@ -148,7 +148,8 @@ def _linear(node: Node) -> tuple[dict[str, Fraction], Fraction] | None:
     assert isinstance(node, Arithmetic | Apply)
     assert node.right is not None
     of = node.left if isinstance(node, Arithmetic) else node.of
-    left, right = _linear(of), _linear(node.right)
+    left = _linear(of)
+    right = _linear(node.right)
     if left is None or right is None:
         return None
     if isinstance(node, Arithmetic) and node.op in "+-":
@@ -167,7 +168,7 @@ def _linear(node: Node) -> tuple[dict[str, Fraction], Fraction] | None:
 
 
 def _operation(node: Node) -> str:
-    """Return the interpreter's word for what a node does with its parts; empty where it has none."""
+    """Return the interpreter's operation of a node; empty where it has none."""
     if isinstance(node, Arithmetic | Compare | Connective):
         return node.op
     if isinstance(node, Apply):
@@ -185,20 +186,20 @@ def to_tree(node: Node, leaf: Callable[[Node], Tree | None]) -> Tree:
     Raises QuestionRefused for what the interpreter has no operation for. `leaf` says what columns and constants are.
     """
 
-    own = leaf(node)
-    if own is not None:
-        return own
+    column = leaf(node)
+    if column is not None:
+        return column
     if isinstance(node, IsIn):
         of = to_tree(node.of, leaf)
         equal = [["=", of, to_tree(Constant(value), leaf)] for value in node.values]
         return functools.reduce(lambda one, other: ["or", one, other], equal or [["number", "0"]])
     if isinstance(node, Clip):
-        made = to_tree(node.of, leaf)
+        tree = to_tree(node.of, leaf)
         for operation, bound in (("greatest", node.lower), ("least", node.upper)):
             if isinstance(bound, datetime.date):
                 raise QuestionRefused(f"{describe(node)}: what is computed from an answer is clipped to numbers")
-            made = made if bound is None else [operation, made, ["number", format_number(bound)]]
-        return made
+            tree = tree if bound is None else [operation, tree, ["number", format_number(bound)]]
+        return tree
     operation = _operation(node)
     if operation:
         parts = [to_tree(part, leaf) for part in children(node)]

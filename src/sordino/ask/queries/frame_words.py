@@ -144,15 +144,15 @@ _INSTEAD = {
 
 
 class UnknownWord(AttributeError):
-    """An attribute that there is not. Its text, which names the word that was meant, is made when it is read."""
+    """An unknown attribute. Its text suggests the word that was meant, and is made only when it is read."""
 
     def __init__(self, thing: object, word: str, kind: str) -> None:
         super().__init__(thing, word, kind)
 
     def __str__(self) -> str:
         thing, word, kind = self.args
-        known = [name for name in dir(type(thing)) if not name.startswith("_")]
-        near = difflib.get_close_matches(word, known, n=1)
+        names = [name for name in dir(type(thing)) if not name.startswith("_")]
+        near = difflib.get_close_matches(word, names, n=1)
         meant = _MEANT[kind].get(word) or (near[0] if near else None)
         if kind == "rows" and word in _columns(thing):
             hint = f': a column never leaves; write agg(sd.mean("{word}")), or col("{word}") in an expression'
@@ -172,7 +172,7 @@ def _columns(thing: object) -> tuple[str, ...]:
 
 
 def unknown_word(thing: object, word: str, *, kind: str) -> AttributeError:
-    """Return the error of an attribute that there is not, with the word that was meant, where one is known or near.
+    """Return the error of an unknown attribute, with the word that was meant, where one is known or near.
 
     `kind` is "rows" for a table and for what is selected of it, else the name of the class.
     """

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sordino.ask.queries.aggregation import Aggregation
-from sordino.ask.queries.expressions.nodes import Compare, Name, Node, describe, has_released
+from sordino.ask.queries.expressions.nodes import Compare, Name, Node, conjoin, conjuncts, describe, has_released
 from sordino.ask.queries.joins import Join, Unnest, computed_cell, join_cell, public_table, qualify
 from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
-from sordino.ask.queries.public_matches import PublicValues, conjoin, conjuncts, find_match, no_values
+from sordino.ask.queries.public_matches import PublicValues, find_match, no_values
 from sordino.ask.queries.query import replace_names
 from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
 from sordino.ask.queries.same_people import UnitJoin, UnitMark, UnitMatch, again, bind_unit_join, find_shared, seen_from
@@ -45,7 +45,7 @@ def bind_names(
     values: PublicValues = no_values,
     declared: Mapping[str, Any] = MappingProxyType({}),
 ) -> Aggregation:
-    """Return the question with its tables and its unit found and its names made whole: regions.size, or age of the table.
+    """Bind a question's tables and unit, and resolve its names: regions.size, or age of the table.
 
     Names as "written" in Python may mean a column of any table, if only one has it; in SQL they are "resolved": without
     a table they are the private table's own. `private` are other private tables, `neighbors` those
@@ -59,32 +59,26 @@ def bind_names(
     steps: list[RowStep] = []
     unit = neighbors.unit
     own = PrivateTable(domain, neighbors, declared)
-    rows, joins = domain, 0  # what the next joins are with, and how many there have been since
+    # the rows that the next joins are with, and how many steps beside them there have been since
+    rows = domain
+    joins = 0
     meant = _Names(table, rows, (), unit, written=names == "written")
-    renamed: dict[str, str] = {}  # values of windows, which are named by what they are of
+    # of windows' values, which are named by what they are of
+    renamed: dict[str, str] = {}
     for step in question.steps:
         if isinstance(step, PerUnit):
             steps.append(_bind_unit(replace_names(step, meant.node), unit, steps))
-            rows = step_domain(domain, steps)
-            joins = 0
         elif isinstance(step, UnitSequence):
             sequence = replace_names(step, meant.node).bind(unit, steps)
             renamed |= {old.alias: new.alias for old, new in zip(step.values, sequence.values, strict=True)}
             steps.append(sequence)
-            rows = step_domain(domain, steps)
-            joins = 0
         elif isinstance(step, UnitValues):
             steps.append(_bind_values(step, meant, private, table, own))
-            rows = step_domain(domain, steps)
-            joins = 0
+        elif isinstance(step, UnitMark):
+            steps.append(_bind_mark(step, public, private, table, own, values))
         elif isinstance(step, UnitMatch):
             steps.append(replace(step, beside=replace_names(step.beside, partial(_name_beside, step, meant))))
             rows = Domain({**rows.stored, step.column: Boolean()}, row_ceiling=rows.row_ceiling, steps=rows.steps)
-            joins = joins + 1
-        elif isinstance(step, UnitMark):
-            steps.append(_bind_mark(step, public, private, table, own, values))
-            rows = step_domain(domain, steps)
-            joins = 0
         elif isinstance(step, Unnest):
             if any(isinstance(s, UnitSequence) for s in steps):
                 # Lists do not order rows, so rows that differ in them alone are not told apart.
@@ -93,7 +87,6 @@ def bind_names(
                 )
             steps.append(step.bind(rows))
             rows = step.bind(rows).domain(rows)
-            joins = joins + 1
         elif isinstance(step, Join) and step.table.lower() in {name.lower() for name in public}:
             before = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
 
@@ -101,14 +94,18 @@ def bind_names(
                 return _Names(table, rows, [*before, join], unit, written=names == "written")
 
             steps.append(_find_table(step, public, step_domain(domain, steps), table, meant, mean, values))
-            joins += 1
         elif isinstance(step, _JOINS):
             steps.append(_find_private(step, public, private, table, own))
+        if isinstance(step, (PerUnit, UnitSequence, UnitValues, UnitMark)):
+            # It makes rows of its own, and what follows joins these.
+            rows = step_domain(domain, steps)
+            joins = 0
+        else:
             joins += 1
-        made = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
-        meant = _Names(table, rows, made, unit, written=names == "written")
+        joined = [s for s in steps[len(steps) - joins :] if isinstance(s, _JOINS)]
+        meant = _Names(table, rows, joined, unit, written=names == "written")
         meant.rename(renamed)
-        for join in made:
+        for join in joined:
             meant.free(join)
     _check_joins([s for s in steps if isinstance(s, _JOINS)], step_domain(domain, steps))
     bound = replace(question.replace_columns(meant.node), steps=tuple(steps))
@@ -121,7 +118,7 @@ def bind_names(
 
 
 def _name_beside(step: UnitMatch, meant: _Names, name: str) -> Name:
-    """Return what a name in a condition on two rows of a person means: a column of either."""
+    """Resolve a name in a condition on two rows of a person: a column of either."""
     return Name(name) if name.startswith(step.there("")) else meant.node(name)
 
 
@@ -149,7 +146,7 @@ def _bind_unit(step: PerUnit, unit: PrivacyUnit | None, before: Sequence[RowStep
 def _bind_values(
     step: UnitValues, meant: _Names, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
 ) -> UnitValues:
-    """Return values of a unit with their table found, and all names in them."""
+    """Bind values of a unit: their table, and all names in them."""
     name = find_shared(step.table, private, table, own)
     to = own if name is None else private[name]
     unit = to.neighbors.id_column
@@ -216,7 +213,7 @@ def _find_private(
     table: str,
     own: PrivateTable,
 ) -> UnitJoin:
-    """Return the join with another private table; one that was found before takes its declaration anew."""
+    """Bind a join with another private table; one that was bound before takes its declaration anew."""
     if isinstance(join, UnitJoin):
         join = Join(join.table, (), join.how)
     if join.table.lower() not in {table.lower(), again(table).lower(), *(p.lower() for p in private)}:
@@ -234,7 +231,7 @@ def _find_table(
     after: Callable[[Join], _Names],
     values: PublicValues,
 ) -> Join:
-    """Return the join with its public table: by its key, where the question compares that, else by its rows.
+    """Bind a join with its public table: by its key, where the question compares that, else by its rows.
 
     `before` says what names of the rows before mean, and `after` those of both sides.
     """
@@ -281,15 +278,15 @@ def _find_table(
 def _split_key(
     name: str, own: Sequence[str | Node], key: Sequence[str], to: PublicTable
 ) -> tuple[list[str | Node], list[Node]]:
-    """Return what is compared with the declared key, in its order, and the conditions that compare other columns."""
-    kept = [own[key.index(column)] for column in to.keys]
+    """Return the expressions compared with the declared key, in its order, and the conditions on other columns."""
+    compared = [own[key.index(column)] for column in to.keys]
     first = {key.index(column) for column in to.keys}
     more = [
         Compare("=", Name(qualify(name, column)), _node(one))
         for place, (one, column) in enumerate(zip(own, key, strict=True))
         if place not in first
     ]
-    return kept, list(more)
+    return compared, list(more)
 
 
 def _node(one: str | Node) -> Node:
@@ -303,7 +300,7 @@ def _show(one: str | Node) -> str:
 def _order_by_key(
     name: str, on: Sequence[str | Node], key: Sequence[str] | None, to: PublicTable
 ) -> tuple[str | Node, ...]:
-    """Return what is compared in the order of the declared key; by name, where it is not paired with it."""
+    """Return the compared expressions in the order of the declared key, matched by name unless they are paired."""
     named = [one for one in on if isinstance(one, str)]
     paired = key if key is not None else named if set(on) == set(to.keys) else to.keys
     if len(on) != len(to.keys) or set(paired) != set(to.keys):
@@ -353,7 +350,8 @@ class _Names:
                 same = isinstance(join, UnitJoin) and join.how == "inner"
                 self._meant.setdefault(whole, equal.get(column, whole) if same else whole)
                 if column in domain and equal.get(column) == column:
-                    continue  # equal on both sides: the table's own
+                    # equal on both sides, so its name means the table's own
+                    continue
                 self._several.setdefault(column, [f"{table}.{column}"] if column in domain else []).append(whole)
         if not written:
             self._several.clear()
@@ -362,7 +360,7 @@ class _Names:
                 self._meant[column] = self._meant[several[0]]
 
     def rename(self, columns: Mapping[str, str]) -> None:
-        """Let columns be meant by other names too."""
+        """Let other names mean columns too."""
         self._meant |= {old: new for old, new in columns.items() if new in self._meant}
 
     def free(self, join: Join | UnitJoin) -> None:

@@ -5,13 +5,13 @@ columns is equal where each is. A missing cell meets none. What is compared may 
 What else ON asks of both sides drops pairs, or, of a row that is kept, blanks the public cells. Theorem: with at most m rows a
 key, putting in or taking out one row of the table puts in or takes out at most m joined rows, whatever the other rows are. So
 a unit of C rows has at most C m joined rows, and every sensitivity of the joined table follows with C m for C (stability;
-McSherry 2009, section 3.4). Only public tables can be joined so.
+McSherry 2009, section 2.3). Only public tables can be joined so.
 
 Unnest makes one row for each item of a row's list, in which the column is the item. Of each list the first `max_items`
 count, duplicates among them; a list that is missing or empty gives no row. Theorem: the rows that one row becomes are a
 function of that row alone, and at most m = max_items of them, so putting in or taking out one row of the table puts in or
 takes out at most m rows, whatever the other rows are. A unit of C rows has at most C m, and every sensitivity follows with
-C m for C, under both relations (stability of a flat map; McSherry 2009, section 3.4). How many rows there are is private
+C m for C, under both relations (stability of a flat map; McSherry 2009, section 2.3). How many rows there are is private
 even where rows are replaced, as lists differ in length.
 """
 
@@ -41,7 +41,7 @@ from sordino.ask.queries.expressions.nodes import (
     describe,
     plain,
 )
-from sordino.ask.queries.expressions.sql_trees import Build, sql
+from sordino.ask.queries.expressions.sql_trees import Build, trees
 from sordino.ask.queries.public_matches import Matched
 from sordino.core.domain import Boolean, Category, Column, Date, Domain, Identifier, Integer, List, keep_missing
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
@@ -57,7 +57,7 @@ JoinKind = Literal["inner", "left", "semi", "anti"]
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Join public table `table` where its key equals `on`: a row step. "inner" drops rows that meet none.
+    """A join of public table `table` where its key equals `on`: a row step. "inner" drops rows without a match.
 
     `on` are columns of the rows before, or expressions of them, and `key` the public columns that the question compares them
     with, the declared key where None. `condition` is what else ON asks, of both sides. `to` is the declared table, once it is
@@ -75,13 +75,13 @@ class Join:
     @property
     def reading(self) -> tuple[Node, ...]:
         """The expressions of the rows before, and of both sides, that it looks at, apart from columns in `on`."""
-        found = [node for node in self.on if not isinstance(node, str)]
-        found += [] if self.matched is None else [self.matched.place]
-        return (*found, *([] if self.rest is None else [self.rest]))
+        nodes = [node for node in self.on if not isinstance(node, str)]
+        nodes += [] if self.matched is None else [self.matched.place]
+        return (*nodes, *([] if self.rest is None else [self.rest]))
 
     @property
     def rest(self) -> Node | None:
-        """What is asked of a joined pair beyond the key."""
+        """The condition on a joined pair beyond the key."""
         return self.condition if self.matched is None else self.matched.rest
 
     def domain(self, domain: Domain) -> Domain:
@@ -105,25 +105,25 @@ class Join:
         return replace(neighbors, copies=neighbors.copies * copies) if copies > 1 else neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the join said."""
+        """Add the join to an engine's primitives."""
         to = public_table(self)
         cells: list[exp.Expression] = []
         keys: list[exp.Expression] = []
-        for place, (cell, key) in enumerate(self._compared(on, domain)):
-            column = sql().column(f"sordino_key_{place}")
+        for place, (cell, key) in enumerate(self._compared_cells(on, domain)):
+            column = trees().column(f"sordino_key_{place}")
             cells.append(cell)
             keys.append(column if key is None else on.code_of(column, key, None))
         on.join(self.table, cells, keys, left=self.how == "left", copies=to.max_rows)
         if self.rest is not None:
             # Its public cells are read as rows that meet none have them: missing.
-            met = bind_condition(self.rest, self.domain(domain))(on)
+            holds = bind_condition(self.rest, self.domain(domain))(on)
             if self.how == "left":
-                on.blank([qualify(self.table, name) for name in to.columns], met)
+                on.blank([qualify(self.table, name) for name in to.columns], holds)
             else:
-                on.keep(met)
+                on.keep(holds)
         return on
 
-    def _compared(
+    def _compared_cells(
         self, on: Primitives, domain: Domain
     ) -> Iterator[tuple[exp.Expression, Sequence[str] | Sequence[int] | None]]:
         """Give the cells that are compared with the key, each with the values whose places they are, if they are places."""
@@ -141,32 +141,32 @@ class Join:
 
     def describe(self) -> str:
         """Return the join in words."""
-        kept = ", rows without a match kept" if self.how == "left" else ""
+        unmatched = ", rows without a match kept" if self.how == "left" else ""
         by = [one if isinstance(one, str) else describe(one) for one in self.on]
         words = f" by {' and '.join(by)}" if by else ""
         where = "" if self.condition is None else f" where {describe(self.condition)}"
-        return f"joined with {self.table}{words}{where}{kept}"
+        return f"joined with {self.table}{words}{where}{unmatched}"
 
     def plain(self) -> Any:
         """Return the join as canonical JSON data."""
         by = [one if isinstance(one, str) else plain(one) for one in self.on]
-        made = [
+        data = [
             self.table,
             by[0] if len(by) == 1 and isinstance(by[0], str) else by,
             self.how,
             None if self.to is None else self.to.to_dict(),
         ]
         if self.condition is not None:
-            made += [plain(self.condition), None if self.matched is None else self.matched.plain()]
-        return made
+            data += [plain(self.condition), None if self.matched is None else self.matched.plain()]
+        return data
 
 
 def state_join(table: str, *, on: str | Expr | Sequence[str | Expr], how: JoinKind) -> Join | Expr:
-    """Return the join that a person states; a semi-join or anti-join is a condition on the rows as they are."""
-    given = (on,) if isinstance(on, (str, Expr)) else tuple(on) if isinstance(on, (list, tuple)) else (None,)
-    if not isinstance(table, str) or not all(isinstance(one, (str, Expr)) for one in given):
+    """Return the stated join; a semi-join or anti-join is a condition on the rows as they are."""
+    columns_stated = (on,) if isinstance(on, (str, Expr)) else tuple(on) if isinstance(on, (list, tuple)) else (None,)
+    if not isinstance(table, str) or not all(isinstance(one, (str, Expr)) for one in columns_stated):
         raise QuestionRefused('join takes names: join("regions", on="state"), or on=["state", "year"]')
-    columns = tuple(_compared_node(one) for one in given if one is not None)
+    columns = tuple(_compared_node(one) for one in columns_stated if one is not None)
     if how in ("semi", "anti"):
         if any(not isinstance(one, str) for one in columns):
             raise QuestionRefused('a semi-join or anti-join is by a column: join("visits", on="person", how="semi")')
@@ -190,7 +190,7 @@ def qualify(table: str, column: str) -> str:
 
 
 def join_cell(name: str, column: Column) -> tuple[str, Build]:
-    """Return what kind of key a column is, and its cell to compare: a category's code, else the value itself.
+    """Return the kind of key of a column, and its cell to compare: a category's code, else the value itself.
 
     Raises QuestionRefused for reals, which are never equal for sure.
     """
@@ -208,19 +208,18 @@ def join_cell(name: str, column: Column) -> tuple[str, Build]:
 
 
 def computed_cell(node: Node, domain: Domain) -> tuple[str, Build]:
-    """Return what kind of key an expression of a row is, and its cell to compare: a text, a number, a day, a truth as 1 or 0.
+    """Return the kind of key of an expression, and its cell to compare: a text, a number, a day, a truth as 1 or 0.
 
     Raises QuestionRefused for what is not one of them.
     """
     of = None if is_declared(node, domain) else _number_or_none(node, domain)
     if of is None:
-        made = keys(node, domain)
-        kinds = {type(label) for label in made.labels if label is not None}
-        labels = [int(label) if isinstance(label, bool) else label for label in made.labels]
+        declared = keys(node, domain)
+        kinds = {type(label) for label in declared.labels if label is not None}
+        labels = [int(label) if isinstance(label, bool) else label for label in declared.labels]
 
         def build(on: Primitives) -> exp.Expression:
-            code = made.build(on) if made.code is None else made.code(on, made.build(on))
-            return on.label(code, labels)
+            return on.label(declared.row_code(on), labels)
 
         return ("text" if kinds == {str} else "truth" if kinds == {bool} else "whole"), build
     if of.kind == "datetime":
@@ -249,12 +248,13 @@ def public_table(join: Join) -> PublicTable:
     return join.to
 
 
-_MOST_ROWS = 2**48  # as a domain may declare: sums of so many are proved exact
+# as a domain may declare: sums of so many are proved exact
+_MOST_ROWS = 2**48
 
 
 @dataclass(frozen=True, slots=True)
 class Unnest:
-    """Turn each row into one for each item of its list in `column`: a row step.
+    """One row for each item of a row's list in `column`: a row step.
 
     `most` is the declared max_items, 0 until the table is known.
     """
@@ -292,8 +292,9 @@ class Unnest:
         return replace(neighbors, copies=neighbors.copies * self.most)
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the items said."""
-        self.domain(domain)  # which checks the bound
+        """Add UNNEST to an engine's primitives."""
+        # for its check of the bound
+        self.domain(domain)
         on.unnest(self.column, self.most)
         return on
 

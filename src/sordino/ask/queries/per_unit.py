@@ -50,15 +50,17 @@ if TYPE_CHECKING:
 # Theorem: after the step a neighbor under add_remove has one row more or less, and under replace one row exchanged, or one
 # more or less where the inner condition leaves a unit without rows. Proof: each value is a function of the set of its own
 # unit's rows - counts, exact whole sums, extremes in a total order - so the rows of all other units stay as they are
-# (stability; McSherry 2009, section 3.4). No rows are capped before the step, so C is 1 after it, however many rows a unit
+# (stability; McSherry 2009, section 2.3). No rows are capped before the step, so C is 1 after it, however many rows a unit
 # has. What bounds a sensitivity is the range of a unit's value: that of its column for extremes and averages, and for sums
 # and counts the clip that the question states.
 #
 # No row can make a value fail: sums are of 128 bits and hold any number of rows (`_MOST_ROWS`), averages are divisions of
 # whole numbers rounded to a public grid, and numbers leave as wide integers that are clipped when they are read.
 
-_MOST_ROWS = 2**48  # the largest row_ceiling that can be declared
-MEAN_PARTS = 1000  # an average is rounded to this part of its column's step
+# the largest row_ceiling that can be declared
+_MOST_ROWS = 2**48
+# an average is rounded to this part of its column's step
+MEAN_PARTS = 1000
 _CONDITIONS = (Compare, Connective, Not, IsIn, IsNull, Match)
 _WORDS = {
     "rows": "the number of rows",
@@ -107,7 +109,7 @@ class UnitValue:
         return _WORDS[self.kind].format(of=of, by=by)
 
     def read(self, domain: Domain) -> UnitColumn:
-        """Return what the value is over the domain of the rows; raises QuestionRefused where it is none."""
+        """Return the value's column over the domain of the rows; raises QuestionRefused for an unsupported one."""
         for node in (self.of, self.by):
             if node is not None:
                 depth(node)
@@ -168,7 +170,7 @@ class UnitColumn:
 
 @dataclass(frozen=True, slots=True)
 class PerUnit:
-    """Make one row of all rows of a unit that meet `where`: its own column and `values`; a unit without any has no row.
+    """One row of all rows of a unit that meet `where`: its own column and `values`; a unit without any has no row.
 
     `unit` is the column of the unit, once it is known; `limits` are the values that the question clips only because it needs
     bounds, with those that the declaration implies.
@@ -194,8 +196,8 @@ class PerUnit:
         """The values that are never missing: numbers of rows, 0 where there are none."""
         return tuple(v.alias for v in self.values if v.kind in ("rows", "count", "distinct"))
 
-    def known(self) -> None:
-        """Return None: what rows met before says nothing of the units."""
+    def implied_conditions(self) -> None:
+        """Return None: it makes other rows, of which conditions on earlier ones say nothing."""
         return
 
     def domain(self, domain: Domain) -> Domain:
@@ -227,7 +229,7 @@ class PerUnit:
         return Neighbors(neighbors.relation, unit, capped=False)
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return the words for one row a unit."""
+        """Return the primitives of one row a unit."""
         if self.where is not None:
             on.keep(bind_condition(self.where, domain)(on))
         return on.unit_rows({value.alias: value.read(domain).build(on) for value in self.values})
@@ -260,7 +262,7 @@ def _total(value: UnitValue, of: BoundNumber, missing: str) -> UnitColumn:
     """Return the sum of a number, of one sign where the number is, or its average, within the number's bounds."""
     if of.kind != "number":
         raise QuestionRefused(f"{value.describe()} is not supported: {describe(value.of)} is a date")  # type: ignore[arg-type]
-    low, high = int(of.stored.lower or 0), int(of.stored.upper or 0)
+    low, high = of.ends
     check_range(low * _MOST_ROWS, high * _MOST_ROWS, 2 * MEAN_PARTS * (high - low) * _MOST_ROWS)
     interval = of.interval
     if value.kind == "sum":
@@ -280,7 +282,7 @@ def _middle_or_spread(value: UnitValue, of: BoundNumber, missing: str) -> UnitCo
     """
     if of.kind != "number":
         raise QuestionRefused(f"{value.describe()} is not supported: {describe(value.of)} is a date")  # type: ignore[arg-type]
-    low, high = int(of.stored.lower or 0), int(of.stored.upper or 0)
+    low, high = of.ends
     if value.kind == "median":
         check_range(2 * low, 2 * high)
         column = number_column(of.unit / 2, of.interval.scale(Fraction(2)), missing)
@@ -296,7 +298,8 @@ def _middle_or_spread(value: UnitValue, of: BoundNumber, missing: str) -> UnitCo
     return UnitColumn(column, lambda on: UnitCell(value.kind, "number", of.build(on), low=low, parts=MEAN_PARTS))
 
 
-_MOST_MODES = 100  # values that a mode is among: each is counted
+# the most values that a mode is among: each is counted
+_MOST_MODES = 100
 
 
 def _mode(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
@@ -304,23 +307,22 @@ def _mode(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
     column, _, form = value_cell(of, domain, value.missing_rule(domain))
     many = f"{value.describe()} is not supported: it has no bounds, or more than {_MOST_MODES} values"
     if form == "number" and not isinstance(column, Category):
-        found = bind_number(of, domain)
-        low, high = found.stored.lower, found.stored.upper
-        if found.kind != "number" or low is None or high is None or high - low >= _MOST_MODES:
+        number = bind_number(of, domain)
+        low, high = number.stored.lower, number.stored.upper
+        if number.kind != "number" or low is None or high is None or high - low >= _MOST_MODES:
             raise QuestionRefused(f"{many}. Clip it, or take the median")
         count = int(high - low) + 1
-        return UnitColumn(column, lambda on: UnitCell("mode", "number", found.build(on), low=int(low), parts=count))
+        return UnitColumn(column, lambda on: UnitCell("mode", "number", number.build(on), low=int(low), parts=count))
     if isinstance(column, Identifier):
         raise QuestionRefused(f"{value.describe()} is not supported: an identifier has no declared values")
-    made = keys(of, domain)
-    labels = tuple(sorted(label for label in made.labels if label is not None))
+    declared = keys(of, domain)
+    labels = tuple(sorted(label for label in declared.labels if label is not None))
     if len(labels) > _MOST_MODES:
         raise QuestionRefused(many)
-    ranks = [None if label is None else labels.index(label) for label in made.labels]
+    ranks = [None if label is None else labels.index(label) for label in declared.labels]
 
     def cell(on: Primitives) -> UnitCell:
-        code = made.build(on) if made.code is None else made.code(on, made.build(on))
-        return UnitCell("mode", form, on.label(code, ranks), parts=len(labels), labels=labels)
+        return UnitCell("mode", form, on.label(declared.row_code(on), ranks), parts=len(labels), labels=labels)
 
     return UnitColumn(column, cell)
 
@@ -337,7 +339,7 @@ def _pick(value: UnitValue, of: Node, domain: Domain) -> UnitColumn:
 
 
 def value_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
-    """Return how a value of a row is declared, its cell as it is held in a unit's row, and the form of that."""
+    """Return the declaration of a row's value, its cell as stored in a unit's row, and the form of that cell."""
     column = domain[of.name] if isinstance(of, Name) else None
     if isinstance(of, Name) and isinstance(column, Identifier):
         name = of.name
@@ -345,40 +347,37 @@ def value_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, s
     if isinstance(of, _CONDITIONS) or is_text(of) or isinstance(column, (Category, Boolean)):
         return _declared_cell(of, domain, missing)
     try:
-        found = bind_number(of, domain)
+        number = bind_number(of, domain)
     except QuestionRefused:
         if not isinstance(of, When):
             raise
         return _declared_cell(of, domain, missing)
-    if found.kind == "number":
-        return number_column(found.unit, found.interval, missing), found.build, "number"
-    low, high = found.interval.lower, found.interval.upper
+    if number.kind == "number":
+        return number_column(number.unit, number.interval, missing), number.build, "number"
+    low, high = number.interval.lower, number.interval.upper
     if low is None or high is None:
         raise QuestionRefused(
             f"{describe(of)} has no bounds, so it cannot be taken from a person's rows: clip it first"
         )
-    if found.kind == "datetime":
-        ends = (local_time(end * found.unit, found.zone) for end in (low, high))
-        return DateTime(*ends, zone=found.zone, resolution=found.unit, missing=missing), found.build, "number"
-    return Date(_day(low), _day(high), missing=missing), found.build, "number"
+    if number.kind == "datetime":
+        ends = (local_time(end * number.unit, number.zone) for end in (low, high))
+        return DateTime(*ends, zone=number.zone, resolution=number.unit, missing=missing), number.build, "number"
+    return Date(_day(low), _day(high), missing=missing), number.build, "number"
 
 
 def _declared_cell(of: Node, domain: Domain, missing: str) -> tuple[Column, Build, str]:
-    """Return what is one of some declared values: as text, a whole number or a truth."""
-    made = keys(of, domain)
-    values = tuple(v for v in made.labels if v is not None)
-
-    def code(on: Primitives) -> Any:
-        return made.build(on) if made.code is None else made.code(on, made.build(on))
+    """Return the same for an expression with declared values: text, whole numbers or truths."""
+    declared = keys(of, domain)
+    values = tuple(v for v in declared.labels if v is not None)
 
     if all(isinstance(v, bool) for v in values):
-        return Boolean(missing=missing), lambda on: on.label(code(on), made.labels), "truth"
+        return Boolean(missing=missing), lambda on: on.label(declared.row_code(on), declared.labels), "truth"
     form = "text" if isinstance(values[0], str) else "number"
-    return Category(values, missing=missing), lambda on: on.label(code(on), made.labels), form
+    return Category(values, missing=missing), lambda on: on.label(declared.row_code(on), declared.labels), form
 
 
 def number_column(unit: Fraction, interval: Interval, missing: str) -> Column:
-    """Return the declaration of numbers in steps of a unit; an end too far to be held is open."""
+    """Return the declaration of numbers in steps of a unit; an end beyond the storable range is open."""
     low, high = (None if end is None or abs(end) >= STORED else end for end in (interval.lower, interval.upper))
     if unit == 1:
         return Integer(None if low is None else int(low), None if high is None else int(high), missing=missing)
@@ -405,7 +404,7 @@ class UnitStep(Protocol):
 
 
 def clip_notes(limits: Sequence[tuple[str, Fraction, Fraction]], unit: str | None) -> tuple[str, ...]:
-    """Return what an answer says of values that are clipped only because the question needs bounds."""
+    """Return notes on values that are clipped only because the question needs bounds."""
     return tuple(
         f"{name} of one {unit} counts within [{format_number(low)}, {format_number(high)}], as max_rows implies: "
         "clip it for other bounds"
@@ -423,12 +422,12 @@ def clip_unit_values(question: Aggregation, step: UnitStep, domain: Domain, most
     if not bounds:
         return question
     aggregates = tuple(a if isinstance(a, (Count, Distinct)) else _clip_bare(a, bounds) for a in question.aggregates)
-    made = replace(question, groups=_clip_bare(question.groups, bounds), aggregates=aggregates)
-    if made == question:
+    clipped = replace(question, groups=_clip_bare(question.groups, bounds), aggregates=aggregates)
+    if clipped == question:
         return question
-    limits = tuple((name, *ends) for name, ends in bounds.items() if _clips(made, name) > _clips(question, name))
+    limits = tuple((name, *ends) for name, ends in bounds.items() if _clips(clipped, name) > _clips(question, name))
     return replace(
-        made,
+        clipped,
         steps=tuple(
             replace(cast(Any, step), limits=limits) if cast(Any, one) is step else one for one in question.steps
         ),
@@ -497,7 +496,7 @@ class UnitExpr(Protocol):
 
 
 def unit_columns(
-    asked: Sequence[UnitExpr], condition: UnitExpr | None = None
+    stated: Sequence[UnitExpr], condition: UnitExpr | None = None
 ) -> tuple[tuple[UnitValue, ...], Mapping[str, Node], Node | None]:
     """Return a unit's values, each once, and what each column asked for, and the condition, is over them.
 
@@ -505,7 +504,7 @@ def unit_columns(
     """
     values: dict[str, UnitValue] = {}
     columns: dict[str, Node] = {}
-    for one in sorted(asked, key=lambda a: len(a.others)):
+    for one in sorted(stated, key=lambda a: len(a.others)):
         parts = (one.aggregate, *one.others)
         alias = _column_name(one)
         if alias in columns:

@@ -48,9 +48,12 @@ _MINUTE = 60
 _CLOCKS = {"minute": _MINUTE, "hour": _HOUR, "hours since 1970": _HOUR, "minutes since 1970": _MINUTE}
 _DAYS = frozenset({"day", "week", "month", "quarter", "year"})
 _WHOLE = (None, None)
-_EXACT = 10**15  # steps within which a double names one step
-_SLACK = Fraction(1, 1000)  # a label is a double, its value a decimal
-_TEXT = "\x01"  # a text that no question names and no public table holds: it stands for all others
+# the steps within which a double names one step
+_EXACT = 10**15
+# a label is a double, its value a decimal
+_SLACK = Fraction(1, 1000)
+# a text that no question names and no public table holds: it stands for all others
+_TEXT = "\x01"
 
 
 @dataclass(slots=True)
@@ -68,7 +71,7 @@ class Uses:
 
 
 def find_uses(nodes: Iterable[Node], domain: Domain) -> dict[str, Uses]:
-    """Return what expressions look at of each column that they name."""
+    """Return the parts of each named column that expressions depend on."""
     uses: dict[str, Uses] = {}
     rest = list(nodes)
     while rest:
@@ -81,39 +84,39 @@ def find_uses(nodes: Iterable[Node], domain: Domain) -> dict[str, Uses]:
 
 
 def _look_up(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
-    """Note what a simple expression over one bare column looks at; False for any other expression."""
-    of, values = _compared(node)
+    """Note the parts of a column that a simple expression over it depends on; False for any other expression."""
+    of, values = _split_comparison(node)
     if not isinstance(of, Name):
         return False
     column = domain[of.name]
-    seen = uses.setdefault(of.name, Uses())
+    use = uses.setdefault(of.name, Uses())
     if isinstance(node, (IsNull, Match)) or isinstance(column, (Category, Boolean)):
         if isinstance(node, Match):
-            seen.spans.add(_WHOLE)
+            use.spans.add(_WHOLE)
         return True
     if isinstance(column, Identifier):
-        seen.texts |= {str(v) for v in values}
+        use.texts |= {str(v) for v in values}
         return True
     cell = number_cell(of.name, column)
     if isinstance(node, (Compare, IsIn)):
         if cell.kind != "number":
-            seen.cuts |= {moment_constant(v, cell) / cell.unit for v in values}
+            use.cuts |= {moment_constant(v, cell) / cell.unit for v in values}
             return True
-        seen.cuts |= {Fraction(v) / cell.unit for v in values if isinstance(v, (Fraction, int))}
+        use.cuts |= {Fraction(v) / cell.unit for v in values if isinstance(v, (Fraction, int))}
         return True
     if isinstance(node, Bin):
-        seen.cuts |= set(_bin_edges(node, column))
+        use.cuts |= set(_bin_edges(node, column))
         return True
     if isinstance(node, Clip):
         ends = [_steps(end, cell) for end in (node.lower, node.upper)]
-        seen.spans.add((ends[0], ends[1]))
-        seen.cuts |= {end for end in ends if end is not None}
+        use.spans.add((ends[0], ends[1]))
+        use.cuts |= {end for end in ends if end is not None}
         return True
     clock = _clock(node) if isinstance(column, DateTime) else None
     if clock is None:
-        seen.spans.add(_WHOLE)
+        use.spans.add(_WHOLE)
         return True
-    seen.clock = clock if seen.clock is None else math.gcd(seen.clock, clock)
+    use.clock = clock if use.clock is None else math.gcd(use.clock, clock)
     return True
 
 
@@ -124,7 +127,8 @@ def _divide_clock(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
     quotient = node.of
     if not isinstance(quotient, Apply) or quotient.function != "divide" or not isinstance(quotient.right, Constant):
         return False
-    of, length = quotient.of, quotient.right.value
+    of = quotient.of
+    length = quotient.right.value
     while isinstance(of, TextFunction) and of.function == "number":
         of = of.of
     if not isinstance(of, DatePart) or of.part != "epoch" or not isinstance(of.of, Name):
@@ -133,15 +137,16 @@ def _divide_clock(node: Node, domain: Domain, uses: dict[str, Uses]) -> bool:
         return False
     if isinstance(length, bool) or length.denominator != 1 or length <= 1:
         return False
-    seen = uses.setdefault(of.of.name, Uses())
-    seen.clock = int(length) if seen.clock is None else math.gcd(seen.clock, int(length))
+    use = uses.setdefault(of.of.name, Uses())
+    use.clock = int(length) if use.clock is None else math.gcd(use.clock, int(length))
     return True
 
 
-def _compared(node: Node) -> tuple[Node | None, Sequence[Any]]:
-    """Return what a simple expression is of, and the constants that it is compared with."""
+def _split_comparison(node: Node) -> tuple[Node | None, Sequence[Any]]:
+    """Return the operand of a simple expression, and the constants that it is compared with."""
     if isinstance(node, Compare):
-        left, right = node.left, node.right
+        left = node.left
+        right = node.right
         if isinstance(left, Constant) and node.op in MIRROR:
             left, right = right, left
         return (left, (right.value,)) if isinstance(right, Constant) else (None, ())
@@ -201,13 +206,14 @@ def list_cells(column: Column, uses: Uses, keys: Iterable[Any] = ()) -> list[Any
         return [False, True]
     if isinstance(column, Identifier):
         return None if uses.spans else [*dict.fromkeys([*sorted(uses.texts), *keys, _TEXT])]
-    low, high = _ends(column)
+    low, high = number_cell("", column).ends
     cuts = [*uses.cuts, *(Fraction(k) for k in keys)]
     if isinstance(column, Real):
         if any(abs(cut) >= _EXACT for cut in cuts):
             return None
         # Beyond, a double does not name one step, and nothing changes there.
-        low, high = max(low, -_EXACT), min(high, _EXACT)
+        low = max(low, -_EXACT)
+        high = min(high, _EXACT)
     steps = {low, high}
     for span in uses.spans:
         start = low if span[0] is None else max(low, math.floor(span[0]))
@@ -225,15 +231,11 @@ def list_cells(column: Column, uses: Uses, keys: Iterable[Any] = ()) -> list[Any
     return sorted(step for step in steps if low <= step <= high)
 
 
-def _ends(column: Column) -> tuple[int, int]:
-    stored = number_cell("", column).stored
-    return int(stored.lower or 0), int(stored.upper or 0)
-
-
 def _ticks(column: DateTime, clock: int, low: int, high: int) -> set[int]:
     """Return the first step of each length of time, by the zone's clock and by that of UTC, and where the clock changes."""
     unit = column.resolution
-    first, last = math.floor(low * unit), math.ceil(high * unit)
+    first = math.floor(low * unit)
+    last = math.ceil(high * unit)
     zone = offsets(column.zone, first, last)
     moments = set(zone.starts)
     for away in {0, *zone.values}:

@@ -1,4 +1,4 @@
-"""After: what is done to a noisy answer once it is released - HAVING, ORDER BY, LIMIT. It may not know an exact answer.
+"""Post-processing of a noisy answer: HAVING, ORDER BY, LIMIT. It may not know an exact answer.
 
 It reads the released rows alone, so it is post-processing: it costs nothing, and which rows are shown follows from noisy
 numbers and declared keys only.
@@ -29,7 +29,7 @@ _BIN = re.compile(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:/[0-9]+)?), ")
 
 @dataclass(frozen=True, slots=True)
 class PostProcessing:
-    """Keep released rows that meet `having`, in the order of `order` (an expression, descending or not), `limit` at most.
+    """The released rows that meet `having`, in the order of `order` (an expression, descending or not), `limit` at most.
 
     `offset` rows are skipped first. Names in it are columns of the answer.
     """
@@ -73,7 +73,7 @@ class PostProcessing:
         return replace(self, having=having, order=tuple((rename(node, names), down) for node, down in self.order))
 
     def describe(self) -> str:
-        """Return what is done, in words."""
+        """Return the post-processing in words."""
         words = []
         if self.having is not None:
             words.append(f"of the answer, rows with {describe(self.having)}")
@@ -106,13 +106,13 @@ def select_rows(after: PostProcessing, columns: Mapping[str, Sequence[Any]]) -> 
     cells = {name: np.fromiter(column, dtype=object, count=height) for name, column in columns.items()}
     places = list(range(height))
     if after.having is not None:
-        met = np.broadcast_to(evaluate_truth(_tree(after.having, cells)).true, (height,))
-        places = np.flatnonzero(met).tolist()
+        holds = np.broadcast_to(evaluate_truth(_tree(after.having, cells)).true, (height,))
+        places = np.flatnonzero(holds).tolist()
     # Sorting is stable, so the first key goes last.
     for node, down in reversed(after.order):
         keys = [_sortable(value) for value in np.broadcast_to(evaluate(_tree(node, cells)), (height,)).tolist()]
-        known = sorted((i for i in places if keys[i] is not None), key=keys.__getitem__, reverse=down)
-        places = [*known, *(i for i in places if keys[i] is None)]
+        present = sorted((i for i in places if keys[i] is not None), key=keys.__getitem__, reverse=down)
+        places = [*present, *(i for i in places if keys[i] is None)]
     return places[after.offset : None if after.limit is None else after.offset + after.limit]
 
 
@@ -125,7 +125,7 @@ def finish_answer(
     *,
     together: bool,
 ) -> tuple[tuple[Key, ...], tuple[Output, ...]]:
-    """Return what is shown of a noisy answer: its formulas, what `after` leaves of its rows, nothing that is hidden.
+    """Finish a noisy answer: add its formulas, keep the rows that `after` selects, drop hidden columns.
 
     Where noisy values decide which rows are left and the intervals are to hold `together`, those of the rows that are left
     allow for all rows: see `Selected`.
@@ -137,10 +137,10 @@ def finish_answer(
         columns |= {o.name: o.estimate.values() for o in outputs}
         places = select_rows(after, columns)
         rows = len(keys[0].labels) if keys else 1
-        chosen = together and after.selects([k.name for k in keys], rows)
+        selected = together and after.selects([k.name for k in keys], rows)
         keys = tuple(Key(k.name, tuple(k.labels[i] for i in places), k.kind) for k in keys)
         outputs = tuple(Output(o.name, take_rows(o.estimate, places), o.mechanism) for o in outputs)
-        if chosen:
+        if selected:
             outputs = tuple(Output(o.name, Selected(o.estimate, max(1, rows)), o.mechanism) for o in outputs)
     return keys, tuple(o for o in outputs if o.name not in hidden)
 
@@ -152,7 +152,7 @@ def _add_formulas(
     rows = len(keys[0].labels) if keys else 1
     released = {o.name: o for o in outputs}
     labels: list[Key] = []
-    made: list[Output] = []
+    computed: list[Output] = []
     for formula in formulas:
         if formula.is_constant:
             labels.append(Key(formula.alias, (formula.label,) * rows))
@@ -162,8 +162,8 @@ def _add_formulas(
         words = "; ".join(dict.fromkeys(p.mechanism for p in parts))
         alone = len(parts) == 1 and tree == ["column", 0]
         estimate = parts[0].estimate if alone else Formula(tree, tuple(p.estimate for p in parts))
-        made.append(Output(formula.alias, estimate, words))
-    return (*keys, *labels), (*outputs, *made)
+        computed.append(Output(formula.alias, estimate, words))
+    return (*keys, *labels), (*outputs, *computed)
 
 
 def _tree(node: Node, columns: Mapping[str, Any]) -> Tree:
@@ -185,12 +185,12 @@ def _tree(node: Node, columns: Mapping[str, Any]) -> Tree:
 
 
 def _sortable(value: Any) -> Any:
-    """Return what a value is ordered by: a bin's label by its lower end; kinds apart from each other."""
+    """Return the sort key of a value: of a bin's label its lower end; kinds are kept apart."""
     if value is None or value != value:
         return None
     if isinstance(value, str):
-        found = _BIN.match(value)
-        return (1, float(Fraction(found.group(1))), "") if found else (2, 0.0, value)
+        bin_label = _BIN.match(value)
+        return (1, float(Fraction(bin_label.group(1))), "") if bin_label else (2, 0.0, value)
     if isinstance(value, datetime.datetime):
         moment = value if value.tzinfo is None else value.astimezone(datetime.UTC)
         return (3, moment.toordinal(), moment.time().isoformat(timespec="microseconds"))

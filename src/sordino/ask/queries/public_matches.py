@@ -2,7 +2,7 @@
 
 Theorem: which public row a private row meets is a function of that row alone, written from the public rows before any private
 one is read: the place of a public row, found by comparisons with constants. So one row becomes at most one joined row, and all
-sensitivities stay (stability; McSherry 2009, section 3.4). That SQL means the same is checked over the public rows: no value
+sensitivities stay (stability; McSherry 2009, section 2.3). That SQL means the same is checked over the public rows: no value
 may meet two of them.
 """
 
@@ -20,16 +20,18 @@ from sordino.ask.queries.expressions.nodes import (
     MIRROR,
     Arithmetic,
     Compare,
-    Connective,
     Constant,
     IsIn,
     Name,
     Node,
     Value,
     When,
+    conjoin,
+    conjuncts,
     depth,
     describe,
     plain,
+    plain_value,
     walk,
 )
 from sordino.core.domain import Category, Domain
@@ -41,7 +43,8 @@ from sordino.core.source import PublicTable
 # Gives some columns of each row of a public table, as declared, and its key as it is joined by, sordino_key_0..
 PublicValues = Callable[[str, Sequence[str]], Sequence[tuple[Any, ...]]]
 
-MOST_ROWS = 500  # of a public table that is searched by comparisons: each has a place in the question's text
+# the most rows of a public table that is searched by comparisons: each stands in the question's text
+MOST_ROWS = 500
 _RANGES = ("<", "<=", ">", ">=")
 _WRITE = "write ON s.low <= t.age AND t.age < s.high, or compare the declared key"
 
@@ -58,21 +61,6 @@ class Matched:
         """Return the match as canonical JSON data."""
         keys = [[str(value) for value in key] for key in self.keys]
         return [plain(self.place), keys, plain(self.rest)]
-
-
-def conjuncts(node: Node | None) -> list[Node]:
-    """Return the conditions that are all to be met."""
-    if isinstance(node, Connective) and node.op == "and":
-        return [*conjuncts(node.left), *conjuncts(node.right)]
-    return [] if node is None else [node]
-
-
-def conjoin(nodes: Sequence[Node]) -> Node | None:
-    """Return the condition that all are met."""
-    made: Node | None = None
-    for node in nodes:
-        made = node if made is None else Connective("and", made, node)
-    return made
 
 
 def no_values(table: str, columns: Sequence[str]) -> Sequence[tuple[Any, ...]]:
@@ -123,15 +111,19 @@ class _Condition:
         self._table = table
         self._to = to
         self._domain = domain
-        self.equal: list[tuple[Node, Node]] = []  # an expression of a row, and the public one that it equals
-        self.ranges: list[tuple[str, Node]] = []  # how the ranged expression compares with public ones
+        # pairs of an expression of a row and the public one that it equals
+        self.equal: list[tuple[Node, Node]] = []
+        # comparisons of the ranged expression with public ones
+        self.ranges: list[tuple[str, Node]] = []
         self.ranged: Node | None = None
 
     def take(self, part: Node) -> bool:
         """Take a comparison of one side with the other; False for any other condition."""
         if not isinstance(part, Compare):
             return False
-        ours, theirs, op = part.left, part.right, part.op
+        ours = part.left
+        theirs = part.right
+        op = part.op
         if self._names(ours) == {True}:
             ours, theirs, op = theirs, ours, MIRROR[op]
         if self._names(theirs) != {True} or self._names(ours) != {False}:
@@ -153,13 +145,13 @@ class _Condition:
     def rows(self, values: PublicValues) -> list[_Row]:
         """Return the public rows that can be met: those whose compared cells are not missing."""
         columns = tuple(self._to.columns)
-        found = values(self._table, [*columns, *(f"sordino_key_{i}" for i in range(len(self._to.keys)))])
-        if len(found) > MOST_ROWS:
+        public_rows = values(self._table, [*columns, *(f"sordino_key_{i}" for i in range(len(self._to.keys)))])
+        if len(public_rows) > MOST_ROWS:
             raise QuestionRefused(
                 f"{self._table} has more than {MOST_ROWS:,} rows, too many to be searched by a range: join it by its key"
             )
-        made: list[_Row] = []
-        for row in found:
+        matches: list[_Row] = []
+        for row in public_rows:
             cells = dict(zip(columns, row, strict=False))
             equal = [self._value(node, cells) for _, node in self.equal]
             ends = [(op, self._value(node, cells)) for op, node in self.ranges]
@@ -168,8 +160,8 @@ class _Condition:
             key = tuple(v for v in row[len(columns) :] if v is not None)
             numbers = tuple((op, self._number(end)) for op, end in ends)
             words = ", ".join(_show(cells[name]) for name in self._to.keys)
-            made.append(_Row(len(made), key, tuple(v for v in equal if v is not None), numbers, words))
-        return made
+            matches.append(_Row(len(matches), key, tuple(v for v in equal if v is not None), numbers, words))
+        return matches
 
     def _number(self, value: Value | None) -> Fraction:
         if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
@@ -179,7 +171,7 @@ class _Condition:
         raise QuestionRefused(f"a range of {self._table} is between numbers or days: {_WRITE}")
 
     def _value(self, node: Node, cells: dict[str, Value | None]) -> Value | None:
-        """Return what a public expression is in one row: a cell, a sum or product of cells, a function of text."""
+        """Return the value of a public expression in one row: a cell, a sum or product of cells, a function of text."""
         if isinstance(node, Constant):
             return node.value
         if isinstance(node, Name):
@@ -197,8 +189,8 @@ class _Condition:
             if cells[column] is None:
                 return None
             if isinstance(declared, Category):
-                made = bind_values(node, Domain({names[0].name: declared})).values
-                value: str | None = made[declared.values.index(_plain(cells[column]))]
+                texts = bind_values(node, Domain({names[0].name: declared})).values
+                value: str | None = texts[declared.values.index(plain_value(cells[column]))]
                 return value
         raise QuestionRefused(
             f"{describe(node)} of {self._table} is not computed in ON: compare its columns, sums of them, or functions of text "
@@ -228,25 +220,25 @@ class _Search:
         for row in rows:
             if self._can_equal(self._equal[at], row.equal[at]):
                 by.setdefault(row.equal[at], []).append(row)
-        found = [(value, made) for value, some in by.items() if (made := self.find(some, at + 1)) is not None]
-        return self._choose(self._equal[at], found)
+        choices = [(value, choice) for value, some in by.items() if (choice := self.find(some, at + 1)) is not None]
+        return self._choose(self._equal[at], choices)
 
-    def _choose(self, of: Node, found: Sequence[tuple[Value, Node]]) -> Node | None:
+    def _choose(self, of: Node, choices: Sequence[tuple[Value, Node]]) -> Node | None:
         """Return the choice among values by halves, so that no expression is deeper than it must be."""
-        if not found:
+        if not choices:
             return None
-        if len(found) == 1:
-            value, made = found[0]
-            return When(Compare("=", of, Constant(value)), made, None)
-        half = len(found) // 2
-        first = self._choose(of, found[:half])
+        if len(choices) == 1:
+            value, choice = choices[0]
+            return When(Compare("=", of, Constant(value)), choice, None)
+        half = len(choices) // 2
+        first = self._choose(of, choices[:half])
         assert first is not None
-        return When(IsIn(of, tuple(value for value, _ in found[:half])), first, self._choose(of, found[half:]))
+        return When(IsIn(of, tuple(value for value, _ in choices[:half])), first, self._choose(of, choices[half:]))
 
     def _can_equal(self, of: Node, value: Value) -> bool:
         """Return whether a column may have a value: one that it does not declare meets no row."""
         column = self._domain[of.name] if isinstance(of, Name) else None
-        return not isinstance(column, Category) or _plain(value) in column.values
+        return not isinstance(column, Category) or plain_value(value) in column.values
 
     def _range(self, rows: Sequence[_Row]) -> Node | None:
         if not rows:
@@ -255,8 +247,9 @@ class _Search:
             if len(rows) > 1:
                 raise self._refuse_two(rows[0], rows[1])
             return Constant(Fraction(rows[0].place))
-        known = [(*_interval(row.ends), row) for row in rows]
-        ranges = sorted((found for found in known if found[0] <= found[1]), key=lambda found: found[:2])
+        intervals = [(*_interval(row.ends), row) for row in rows]
+        nonempty = (interval for interval in intervals if interval[0] <= interval[1])
+        ranges = sorted(nonempty, key=lambda interval: interval[:2])
         for (_, end, one), (start, _, other) in itertools.pairwise(ranges):
             if start <= end:
                 raise self._refuse_two(one, other)
@@ -268,8 +261,8 @@ class _Search:
             return None
         if len(ranges) == 1:
             row = ranges[0][2]
-            met = [Compare(op, self._of, Constant(self._constant(end))) for op, end in row.ends]
-            condition = conjoin(met)
+            comparisons = [Compare(op, self._of, Constant(self._constant(end))) for op, end in row.ends]
+            condition = conjoin(comparisons)
             assert condition is not None
             return When(condition, Constant(Fraction(row.place)), None)
         half = len(ranges) // 2
@@ -305,10 +298,6 @@ def _interval(ends: Sequence[tuple[str, Fraction]]) -> tuple[_End, _End]:
     lows = [(value, int(op == ">")) for op, value in ends if op in (">", ">=")]
     highs = [(value, -int(op == "<")) for op, value in ends if op in ("<", "<=")]
     return max(lows, default=(Fraction(-(10**40)), 0)), min(highs, default=(Fraction(10**40), 0))
-
-
-def _plain(value: Value | None) -> Any:
-    return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
 
 
 def _show(value: Value | None) -> str:

@@ -36,7 +36,7 @@ class Query(Protocol):
     """A question as a frozen tree; it knows three things about itself."""
 
     def exact(self, on: Primitives, domain: Domain) -> exp.Select:
-        """Return the SQL tree of its exact answer, in the words of an engine."""
+        """Return the SQL tree of its exact answer, by an engine's primitives."""
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit can move its exact answer."""
@@ -63,7 +63,7 @@ class SqlAggregate:
     weights: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     def sql(self, on: Primitives) -> exp.Expression:
-        """Return the aggregate in an engine's words."""
+        """Return the aggregate by an engine's primitives."""
         from sqlglot import exp
 
         if self.weights is not None:
@@ -124,13 +124,12 @@ class Vector:
     bounds: tuple[int, int] | None
     missable: bool
     rule: SensitivityRule | None = None
-    time: tuple[str, str] | None = (
-        None  # of sums of dates or moments: their kind, and the zone of the clock that shows them
-    )
+    # of sums of dates or moments: their kind, and the zone of the clock that shows them
+    time: tuple[str, str] | None = None
 
     @property
     def lift(self) -> int:
-        """What is taken off each row, in steps."""
+        """The number subtracted from each row, in steps."""
         return -self.terms[1][0] if len(self.terms) > 1 else 0
 
     @property
@@ -179,7 +178,7 @@ def vector_error(part: Vector, expected: ExpectedNoise) -> float:
 
 
 class Aggregate(Protocol):
-    """One answered column: what is counted or summed, and how noisy parts become an estimate."""
+    """One column of the answer: its vectors to count or sum, and how noisy vectors become an estimate."""
 
     @property
     def alias(self) -> str:
@@ -204,7 +203,8 @@ class Aggregate(Protocol):
 
 
 _PLAIN = frozenset({int, str, bool, float, bytes, type(None), Fraction, Decimal, datetime.date, datetime.datetime})
-_PLAIN |= {Domain, PrivateTable, PublicTable}  # declarations, which the curator replaces by its own
+# Declarations may stand in a question, since the curator replaces them by its own.
+_PLAIN |= {Domain, PrivateTable, PublicTable}
 
 
 def refuse_foreign(question: object) -> None:
@@ -220,7 +220,7 @@ def refuse_foreign(question: object) -> None:
     # A list may hold itself, and one part may stand in many places.
     seen: set[int] = set()
     # Our own classes that were met, with the names of their fields.
-    own: dict[type, tuple[str, ...]] = {}
+    field_names: dict[type, tuple[str, ...]] = {}
     while waiting:
         part = waiting.pop()
         kind = type(part)
@@ -231,8 +231,8 @@ def refuse_foreign(question: object) -> None:
             waiting += part
         elif kind is dict:
             waiting += [*part.keys(), *part.values()]
-        elif kind in own or (is_dataclass(kind) and _is_own(kind)):
-            names = own.setdefault(kind, tuple(field.name for field in fields(kind)))
+        elif kind in field_names or (is_dataclass(kind) and _is_own(kind)):
+            names = field_names.setdefault(kind, tuple(field.name for field in fields(kind)))
             waiting += [getattr(part, name) for name in names]
         elif kind.__module__ != "numpy" or getattr(part, "dtype", np.dtype(object)).kind == "O":
             raise QuestionRefused(

@@ -105,7 +105,7 @@ class Queryable(Protocol):
 
     @property
     def loss(self) -> Loss:
-        """What may be lost in all, in the currency that every call counts in: epsilon, or rho; (epsilon, delta) for either."""
+        """The total loss, in the currency that every call counts in: epsilon, or rho; (epsilon, delta) for either."""
 
     def release(self, query: Inquiry, loss: Loss) -> Release:
         """Return noisy vectors; raises QuestionRefused where `loss` is more than is left."""
@@ -159,7 +159,7 @@ class NoiseForecast(Protocol):
 
     @property
     def loss(self) -> Loss:
-        """What may be lost in all: epsilon, or rho."""
+        """The total loss: epsilon, or rho."""
 
     def laws(self, query: VectorQuery, loss: Loss) -> Sequence[NoiseLaw]:
         """Return the law of each vector's noise, in whole steps; raises QuestionRefused where the query has no private answer."""
@@ -192,7 +192,7 @@ class PreparedAlgorithm(Protocol):
         """Return all queries that it will ask."""
 
     def columns(self, confidence: float) -> Sequence[ExpectedColumn]:
-        """Return what is known beforehand of each column; errors are not exceeded with probability `confidence`."""
+        """Return the expectation of each column; errors are not exceeded with probability `confidence`."""
 
     def error(self, confidence: float) -> Any:
         """Return the expected error as `Plan.error` shows it."""

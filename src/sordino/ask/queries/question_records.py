@@ -1,4 +1,4 @@
-"""Questions as JSON data, and back: what a far client sends of the trees that people build in Python. Knows no data.
+"""Questions as JSON data, and back: how a remote client sends the trees that people build in Python. Knows no data.
 
 Whoever sends JSON is not trusted. Only the classes named here are read, each field by its declared type, and what the
 builders check when a person writes a question is checked again, so a question that was read is one that could have been
@@ -62,7 +62,8 @@ _OPEN: dict[Any, tuple[type, ...]] = {Aggregate: _AGGREGATES, RowStep: _STEPS, P
 _CHECKS: dict[type, Callable[[Any], Any]] = {}
 _DEEPEST = 400
 _TOO_DEEP = "the question is nested too deep: use is_in, or simplify it"
-_LONGEST = 200_000  # characters of SQL
+# the most characters of SQL
+_LONGEST = 200_000
 _SQL = ("text", "dialect", "keys", "min_units", "bounds")
 _WORDS: dict[tuple[type, str], frozenset[str]] = {
     (nodes.Arithmetic, "op"): frozenset("+-*"),
@@ -150,8 +151,8 @@ def _write(value: Any) -> Any:
         return [_write(item) for item in value]
     if is_dataclass(value) and type(value) in _KINDS.values():
         usual = {f.name: f.default for f in fields(value)}
-        given = {name: getattr(value, name) for name in usual}
-        return {"is": type(value).__name__, **{n: _write(v) for n, v in given.items() if v != usual[n] or v is True}}
+        values = {name: getattr(value, name) for name in usual}
+        return {"is": type(value).__name__, **{n: _write(v) for n, v in values.items() if v != usual[n] or v is True}}
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise QuestionRefused(f"{type(value).__name__} cannot be sent to a server: ask it where the table is")
@@ -190,10 +191,10 @@ def _sql_from_json(data: Mapping[str, Any]) -> SqlText:
     return read.bound_contributions(**bounds) if bounds else read
 
 
-def _check_keys(data: Mapping[str, Any], known: Any) -> None:
+def _check_keys(data: Mapping[str, Any], names: Any) -> None:
     for key in data:
-        if key not in known and key != "is":
-            raise DeclarationError(f"has no such key; {nearest(key, known)}", key=f"question: {key[:40]!r}")
+        if key not in names and key != "is":
+            raise DeclarationError(f"has no such key; {nearest(key, names)}", key=f"question: {key[:40]!r}")
 
 
 @functools.cache
@@ -212,7 +213,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def _read(data: Any, hint: Any, deep: int) -> Any:
-    """Return the value of a type that JSON data is; raises DeclarationError where it is of another."""
+    """Read a value of a type from JSON data; raises DeclarationError where it is of another."""
     if deep > _DEEPEST:
         raise QuestionRefused(_TOO_DEEP)
     members = _members(hint)
@@ -256,58 +257,58 @@ def _read_object(data: dict[str, Any], members: tuple[Any, ...], deep: int) -> A
         raise _mistaken()
     hints = _hints(kind)
     _check_keys(data, hints)
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in data:
         if name == "is":
             continue
-        given[name] = value = _read(data[name], hints[name], deep + 1)
+        values[name] = value = _read(data[name], hints[name], deep + 1)
         if isinstance(value, str) and value not in _WORDS.get((kind, name), (value,)):
             raise _mistaken()
     try:
-        made = kind(**given)
+        part = kind(**values)
     except TypeError:
         raise _mistaken() from None
-    return _check(made)
+    return _check(part)
 
 
 def _mistaken() -> DeclarationError:
     return DeclarationError("is not one that sordino wrote: ask with the same version here and there", key="question")
 
 
-def _check(made: Any) -> Any:
-    """Return a part of a question, once what its builder would refuse is refused."""
-    if isinstance(made, _NODES):
-        return made
-    for name in made.__dataclass_fields__:
-        parts = getattr(made, name)
-        for part in parts if isinstance(parts, tuple) else (parts,):
-            if isinstance(part, _NODES):
-                nodes.depth(cast(nodes.Node, part))
-    if isinstance(made, Aggregation):
-        return _check_aggregation(made)
-    if isinstance(made, Tabulation):
-        return check_tabulation(made)
-    if isinstance(made, Sum) and made.per_unit is not None and made.per_unit[0] > made.per_unit[1]:
+def _check(part: Any) -> Any:
+    """Return a part of a question; raises QuestionRefused where its builder would."""
+    if isinstance(part, _NODES):
+        return part
+    for name in part.__dataclass_fields__:
+        parts = getattr(part, name)
+        for node in parts if isinstance(parts, tuple) else (parts,):
+            if isinstance(node, _NODES):
+                nodes.depth(cast(nodes.Node, node))
+    if isinstance(part, Aggregation):
+        return _check_aggregation(part)
+    if isinstance(part, Tabulation):
+        return check_tabulation(part)
+    if isinstance(part, Sum) and part.per_unit is not None and part.per_unit[0] > part.per_unit[1]:
         raise QuestionRefused("per_unit takes the lower bound first, such as per_unit=(0, 500)")
-    if isinstance(made, DistinctSum) and made.power not in (0, 1, 2):
+    if isinstance(part, DistinctSum) and part.power not in (0, 1, 2):
         raise _mistaken()
-    if isinstance(made, MomentAggregate) and made.ddof not in (0, 1):
+    if isinstance(part, MomentAggregate) and part.ddof not in (0, 1):
         raise QuestionRefused("ddof is 0 (the rows themselves) or 1 (a sample)")
-    if isinstance(made, SequenceValue):
-        check_sequence(made)
-    if isinstance(made, KeyList):
-        return key_list(list(made.rows), made.columns)
-    if isinstance(made, PostProcessing):
-        for count in (made.limit or 0, made.offset):
+    if isinstance(part, SequenceValue):
+        check_sequence(part)
+    if isinstance(part, KeyList):
+        return key_list(list(part.rows), part.columns)
+    if isinstance(part, PostProcessing):
+        for count in (part.limit or 0, part.offset):
             if count < 0:
                 raise QuestionRefused("limit takes a number of rows, such as limit(10)")
-    return _CHECKS[type(made)](made) if type(made) in _CHECKS else made
+    return _CHECKS[type(part)](part) if type(part) in _CHECKS else part
 
 
-def _check_aggregation(made: Aggregation) -> Aggregation:
-    if made.sample is not None:
-        Selection().sample(made.sample)
-    check_min_units(made.min_units)
-    if made.key_selection is not None and made.key_selection not in KEY_SELECTIONS:
+def _check_aggregation(question: Aggregation) -> Aggregation:
+    if question.sample is not None:
+        Selection().sample(question.sample)
+    check_min_units(question.min_units)
+    if question.key_selection is not None and question.key_selection not in KEY_SELECTIONS:
         raise _mistaken()
-    return made
+    return question

@@ -1,7 +1,7 @@
 """Row steps: what turns the rows of a private table into those that a question is about, one step after the other.
 
 Each step is a stable transformation: from the relation of its rows before it states the relation of those after it, so
-that the sensitivities of what follows hold for the table itself (McSherry 2009, section 3.4). It knows declarations only.
+that the sensitivities of what follows hold for the table itself (McSherry 2009, section 2.3). It knows declarations only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class RowStep(Protocol):
         """Return the relation of the rows after the step."""
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return the words for the rows after the step; `domain` is that of the rows before, and `on` has said no word."""
+        """Return the primitives of the rows after the step; `domain` is that of the rows before, and `on` is still unused."""
 
     def describe(self) -> str:
         """Return the step in words."""
@@ -36,11 +36,11 @@ class RowStep(Protocol):
 def step_domain(domain: Domain, steps: Sequence[RowStep]) -> Domain:
     """Return the domain of the rows after all steps; it knows the steps that made it."""
     for i, step in enumerate(steps):
-        made = step.domain(domain)
+        after = step.domain(domain)
         domain = Domain(
-            made.stored,
-            row_ceiling=made.row_ceiling,
-            unreadable_rows=made.unreadable_rows,
+            after.stored,
+            row_ceiling=after.row_ceiling,
+            unreadable_rows=after.unreadable_rows,
             steps=tuple(steps[: i + 1]),
         )
     return domain
@@ -54,7 +54,7 @@ def step_neighbors(neighbors: Neighbors, steps: Sequence[RowStep]) -> Neighbors:
 
 
 def apply_steps(on: Primitives, steps: Sequence[RowStep], domain: Domain) -> Primitives:
-    """Return an engine's words for the rows after all steps; `domain` is the table's. Take it before any other word."""
+    """Return the primitives of the rows after all steps; `domain` is the table's. Use no other primitive before."""
     for i, step in enumerate(steps):
         on = step.apply(on, step_domain(domain, steps[:i]))
     return on

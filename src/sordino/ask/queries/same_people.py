@@ -9,7 +9,7 @@ equality of units. The question then keeps at most C D joined rows of each unit,
 many as it states itself, again by the unit's own joined rows alone. So an added or removed unit puts in or takes out its own
 joined rows and no others, at most C D; a replaced one takes out at most C D and puts in as many (LEFT JOIN keeps a row
 without a match once, and C <= C D). Hence all sensitivities of the joined rows are those of a table whose units have C D
-rows (stability; McSherry 2009, section 3.4; joins by the unit as in Wilson et al. 2020, section 3.2). By anything but the
+rows (stability; McSherry 2009, section 2.3; joins by the unit as in Wilson et al. 2020, section 3.2). By anything but the
 unit, one person's rows could meet those of any number of others, so that no bound holds whatever the rows: such joins are
 refused. Bounding the other table before the join also keeps the joined rows within D times those of the table: no unit can
 make a question fail by having many rows in both.
@@ -33,12 +33,22 @@ from typing import Any, Literal
 
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.compile import bind_condition
-from sordino.ask.queries.expressions.nodes import Compare, Exists, Name, Node, depth, describe, plain, walk
+from sordino.ask.queries.expressions.nodes import (
+    Compare,
+    Exists,
+    Name,
+    Node,
+    conjoin,
+    conjuncts,
+    depth,
+    describe,
+    plain,
+    walk,
+)
 from sordino.ask.queries.formulas import rename
 from sordino.ask.queries.joins import Join, qualify
 from sordino.ask.queries.per_unit import PerUnit
 from sordino.ask.queries.post_processing import PostProcessing
-from sordino.ask.queries.public_matches import conjoin, conjuncts
 from sordino.ask.queries.row_steps import RowStep, apply_steps, step_domain
 from sordino.core.domain import Boolean, Column, Domain, List, keep_missing
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
@@ -49,7 +59,7 @@ from sordino.core.source import PrivateTable, PublicTable
 
 @dataclass(frozen=True, slots=True)
 class UnitJoin:
-    """Join the rows of private table `table` by the unit: a row step. "inner" drops rows of units that it does not have.
+    """A join of private table `table` by the unit: a row step. "inner" drops rows of units that it does not have.
 
     A unit has as many joined rows as the product of the bounds of both tables; a question may bound them tighter.
     """
@@ -57,7 +67,8 @@ class UnitJoin:
     table: str
     how: Literal["inner", "left"]
     to: PrivateTable
-    is_own: bool = False  # whether these are rows of the question's own table once more
+    # whether these are rows of the question's own table once more
+    is_own: bool = False
 
     @property
     def reads(self) -> dict[str, PrivateTable]:
@@ -89,15 +100,15 @@ class UnitJoin:
         return replace(neighbors, copies=neighbors.copies * self.to.neighbors.contributions)
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the join said."""
+        """Add the join to an engine's primitives."""
         del domain
         on.join_unit(self.table, left=self.how == "left", own=self.is_own)
         return on
 
     def describe(self) -> str:
         """Return the join in words."""
-        kept = ", rows without a match kept" if self.how == "left" else ""
-        return f"joined with {self.table} by the privacy unit{kept}"
+        unmatched = ", rows without a match kept" if self.how == "left" else ""
+        return f"joined with {self.table} by the privacy unit{unmatched}"
 
     def plain(self) -> Any:
         """Return the join as canonical JSON data."""
@@ -106,7 +117,7 @@ class UnitJoin:
 
 @dataclass(frozen=True, slots=True)
 class UnitMatch:
-    """Add a true or false column: whether the row's unit has rows in `table` that meet `beside`, of them and the row. A row step.
+    """A column that says whether the row's unit has rows in `table` that meet `beside`, a condition on both rows. A row step.
 
     `to` is None where that is the question's own table, whose declaration is `own`. `column` is the column's name: what it says.
     """
@@ -154,7 +165,7 @@ class UnitMatch:
         return neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the column."""
+        """Add the column to an engine's primitives."""
         condition = bind_condition(self.beside, self._beside(domain))
         on.mark_matches(self.column, None if self.to is None else self.table, condition, name=self.column)
         return on
@@ -174,7 +185,7 @@ class UnitMatch:
 
 @dataclass(frozen=True, slots=True)
 class UnitMark:
-    """Add a true or false column: whether the row's unit has rows in `table` that meet `matching`. A row step.
+    """A column that says whether the row's unit has rows in `table` that meet `matching`. A row step.
 
     `steps` make these rows of the table's. `to` is None where that is the question's own table. `column` is the column's name:
     what it says.
@@ -195,10 +206,10 @@ class UnitMark:
     @property
     def reads(self) -> dict[str, PrivateTable]:
         """The other private tables that it reads."""
-        found = {} if self.to is None else {self.table: self.to}
+        tables = {} if self.to is None else {self.table: self.to}
         for step in self.steps:
-            found = {**getattr(step, "reads", {}), **found}
-        return found
+            tables = {**getattr(step, "reads", {}), **tables}
+        return tables
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -207,9 +218,9 @@ class UnitMark:
 
     def domain(self, domain: Domain) -> Domain:
         """Return the domain with the column."""
-        made = step_domain(self._table(), self.steps)
+        others = step_domain(self._table(), self.steps)
         if self.matching is not None:
-            bind_condition(self.matching, made)
+            bind_condition(self.matching, others)
         columns: dict[str, Column | List] = {**domain.stored, self.column: Boolean()}
         return Domain(columns, row_ceiling=domain.row_ceiling, unreadable_rows=domain.unreadable_rows)
 
@@ -218,11 +229,11 @@ class UnitMark:
         return neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the column."""
+        """Add the column to an engine's primitives."""
         del domain
-        made = step_domain(self._table(), self.steps)
+        others = step_domain(self._table(), self.steps)
         rows = apply_steps(on.other_rows(None if self.to is None else self.table), self.steps, self._table())
-        condition = None if self.matching is None else bind_condition(self.matching, made)(rows)
+        condition = None if self.matching is None else bind_condition(self.matching, others)(rows)
         on.mark_units(self.column, rows, condition)
         return on
 
@@ -235,14 +246,14 @@ class UnitMark:
 
     def plain(self) -> Any:
         """Return the step as canonical JSON data."""
-        made = ["exists", self.table, plain(self.matching), None if self.to is None else self.to.declaration]
-        return [*made, [step.plain() for step in self.steps]] if self.steps else made
+        data = ["exists", self.table, plain(self.matching), None if self.to is None else self.to.declaration]
+        return [*data, [step.plain() for step in self.steps]] if self.steps else data
 
 
 def seen_from(
     name: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
 ) -> Mapping[str, PrivateTable]:
-    """Return the other private tables for private table `name`, of those for `table`, which is among them then."""
+    """Return the other private tables as seen from table `name`, given those seen from `table`, which then joins them."""
     return {other: to for other, to in {**private, table: own}.items() if other != name}
 
 
@@ -254,8 +265,8 @@ def _refuse_unshared(table: str, neighbors: Neighbors, other: str, to: PrivateTa
         rows = table if neighbors.id_column is None else other
         raise QuestionRefused(f"{both}, and no column of {rows} says whose its rows are: {nearest}")
     if neighbors.people != to.neighbors.people:
-        said = f"{table} holds rows of one {neighbors.people}, {other} of one {to.neighbors.people}"
-        raise QuestionRefused(f"{both}, and {said}: {nearest}")
+        units = f"{table} holds rows of one {neighbors.people}, {other} of one {to.neighbors.people}"
+        raise QuestionRefused(f"{both}, and {units}: {nearest}")
     if neighbors.relation != to.neighbors.relation:
         raise QuestionRefused(f"{both}, and their neighbors differ, {neighbors.relation} and {to.neighbors.relation}")
     if not to.shares_budget:
@@ -268,7 +279,7 @@ def _refuse_unshared(table: str, neighbors: Neighbors, other: str, to: PrivateTa
 
 
 def again(table: str) -> str:
-    """Return what the rows of a table go by that is joined with itself."""
+    """Return the name of the second instance of a table that is joined with itself."""
     return f"{table} (again)"
 
 
@@ -282,10 +293,11 @@ def bind_unit_join(join: Join, private: Mapping[str, PrivateTable], table: str, 
     is_own = join.table == again(table)
     name = find_shared(table if is_own else join.table, private, table, own) or table
     to = own if is_own else private[name]
-    ours, theirs = _unit_column(own), _unit_column(to)
+    ours = _unit_column(own)
+    theirs = _unit_column(to)
     rest = ", and all else in WHERE" if len(join.on) > 1 else ""
-    given = tuple(one.removeprefix(f"{table}.") if isinstance(one, str) else one for one in join.on)
-    if given not in ((), (ours,)) or join.key not in (None, (theirs,)):
+    columns = tuple(one.removeprefix(f"{table}.") if isinstance(one, str) else one for one in join.on)
+    if columns not in ((), (ours,)) or join.key not in (None, (theirs,)):
         raise QuestionRefused(
             f"{table} and {name} are private tables, which can be joined only by their privacy unit: by other columns, one "
             f"person's rows could match those of many others. Write ON {table}.{ours} = {name}.{theirs}{rest}"
@@ -296,13 +308,14 @@ def bind_unit_join(join: Join, private: Mapping[str, PrivateTable], table: str, 
 def mark_units(
     question: Aggregation, private: Mapping[str, PrivateTable], table: str, own: PrivateTable
 ) -> Aggregation:
-    """Return the question with a step for each `exists` in its expressions, and the step's column in its place."""
-    found: list[UnitMark | UnitMatch] = []
+    """Replace each `exists` in a question's expressions by the column of a step."""
+    pending: list[UnitMark | UnitMatch] = []
 
     def mark(node: Exists) -> Name:
         name = find_shared(node.table, private, table, own)
         to = None if name is None else private[name]
-        ours, theirs = _unit_column(own), _unit_column(to or own)
+        ours = _unit_column(own)
+        theirs = _unit_column(to or own)
         if node.on not in (None, (ours, theirs), (ours, "")):
             raise QuestionRefused(
                 f"a sub-query over a private table asks about the same people: compare {table}.{ours} with "
@@ -310,7 +323,7 @@ def mark_units(
             )
         if node.beside is not None:
             matched = _match(node, name, to, table, own)
-            found.append(matched)
+            pending.append(matched)
             return Name(matched.column)
         words = describe(replace(node, table=name or table, on=None))
         inner = Aggregation(node.matching, (), (), steps=node.steps)
@@ -318,28 +331,30 @@ def mark_units(
             # What a unit has in a third table is a fact of the unit too.
             others = private if name is None else seen_from(name, private, table, own)
             inner = mark_units(inner, others, name or table, to or own)
-        found.append(UnitMark(name or table, inner.where, to, own.domain, words, inner.steps))
+        pending.append(UnitMark(name or table, inner.where, to, own.domain, words, inner.steps))
         return Name(words)
 
     steps: list[RowStep] = []
-    after = 0  # the place behind the last step that makes other rows, which knows no marks made before
+    # the place behind the last step that makes other rows, where earlier marks are unknown
+    after = 0
     for step in question.steps:
-        found.clear()
+        pending.clear()
         if isinstance(step, UnitMatch):
             name = find_shared(step.table, private, table, own)
             steps.append(replace(step, to=None if name is None else private[name], own=own))
             continue
-        if isinstance(step, UnitMark):  # found before: its declaration is taken anew
+        # marked before: its declaration is taken anew
+        if isinstance(step, UnitMark):
             name = find_shared(step.table, private, table, own)
             steps.append(replace(step, to=None if name is None else private[name], own=own.domain))
             continue
-        made = _replace_exists(step, mark)
-        steps += [m for m in found if m not in steps]
-        steps.append(made)
+        replaced = _replace_exists(step, mark)
+        steps += [m for m in pending if m not in steps]
+        steps.append(replaced)
         after = len(steps) if isinstance(step, PerUnit) else after
-    found.clear()
+    pending.clear()
     body: Aggregation = _replace_exists(replace(question, steps=()), mark)
-    marks = [m for i, m in enumerate(found) if m not in steps[after:] and m not in found[:i]]
+    marks = [m for i, m in enumerate(pending) if m not in steps[after:] and m not in pending[:i]]
     steps[after:after] = [m for m in marks if isinstance(m, UnitMark)]
     # A condition on both rows may name all columns of the row, those of joined tables too.
     steps += [m for m in marks if isinstance(m, UnitMatch)]
@@ -347,13 +362,14 @@ def mark_units(
 
 
 def _match(node: Exists, name: str | None, to: PrivateTable | None, table: str, own: PrivateTable) -> UnitMatch:
-    """Return the step that a condition on both rows is; its column is named by what it says."""
+    """Return the step of a condition on both rows; its column is named by its words."""
     assert node.beside is not None
     depth(node.beside)
     other = name or table
     if any(isinstance(at, Exists) for at in walk(node.beside)):
         raise QuestionRefused("EXISTS within a condition that compares two rows of a person is not supported")
-    ours, theirs = _unit_column(own), _unit_column(to or own)
+    ours = _unit_column(own)
+    theirs = _unit_column(to or own)
     parts = conjuncts(node.beside)
     units = [part for part in parts if _compares(part, {ours, f"{table}.{ours}"}, node.there(theirs))]
     if not units:
@@ -384,16 +400,16 @@ def _compares(part: Node, ours: set[str], theirs: str) -> bool:
     return theirs in names and bool(names & ours)
 
 
-def find_shared(asked: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> str | None:
+def find_shared(written: str, private: Mapping[str, PrivateTable], table: str, own: PrivateTable) -> str | None:
     """Return the name of a private table of the same people, None for the question's own; raises QuestionRefused."""
-    if asked.lower() == table.lower():
+    if written.lower() == table.lower():
         if own.neighbors.id_column is None:
-            _refuse_unshared(table, own.neighbors, asked, own)
+            _refuse_unshared(table, own.neighbors, written, own)
         return None
-    name = next((n for n in private if n.lower() == asked.lower()), None)
+    name = next((n for n in private if n.lower() == written.lower()), None)
     if name is None:
-        hint = nearest(asked, private) if private else "no other private table is"
-        raise UnknownName(f"{asked!r} is not declared as a private table; {hint}")
+        hint = nearest(written, private) if private else "no other private table is"
+        raise UnknownName(f"{written!r} is not declared as a private table; {hint}")
     _refuse_unshared(table, own.neighbors, name, private[name])
     return name
 
@@ -408,15 +424,18 @@ def _replace_exists(thing: Any, mark: Callable[[Exists], Name]) -> Any:
     if isinstance(thing, Exists):
         return mark(thing)
     if isinstance(thing, tuple):
-        made = tuple(_replace_exists(item, mark) for item in thing)
-        return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
+        parts = tuple(_replace_exists(item, mark) for item in thing)
+        return parts if any(a is not b for a, b in zip(parts, thing, strict=True)) else thing
     if not is_dataclass(thing) or isinstance(
         thing, (type, UnitMark, UnitMatch, PrivateTable, PublicTable, PostProcessing)
     ):
         return thing
     if hasattr(thing, "left") or hasattr(thing, "of"):
         depth(thing)  # type: ignore[arg-type]  # it looks at fields only
-    changed = {
-        f.name: made for f in fields(thing) if (made := _replace_exists(old := getattr(thing, f.name), mark)) is not old
-    }
+    changed = {}
+    for field in fields(thing):
+        part = getattr(thing, field.name)
+        new_part = _replace_exists(part, mark)
+        if new_part is not part:
+            changed[field.name] = new_part
     return replace(thing, **changed) if changed else thing

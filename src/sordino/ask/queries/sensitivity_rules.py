@@ -145,7 +145,8 @@ def distinct_sensitivity(neighbors: Neighbors, *, cells: int, values: int | None
     """
     own = neighbors.id_column is not None and neighbors.id_column == column
     most = 1 if own else min(neighbors.rows_per_group, neighbors.contributions if values is None else values)
-    rows = min(neighbors.contributions, min(neighbors.groups, cells) * most)  # that each bring their group a value
+    # the rows that each bring their group a value
+    rows = min(neighbors.contributions, min(neighbors.groups, cells) * most)
     sides = 1 if neighbors.relation == "add_remove" or cells == 1 else 2
     l1 = min(sides * rows, cells * most)
     l2_squared = min(sides * _squares(rows, most), cells * most**2)
@@ -246,7 +247,8 @@ def _sum_of_rows(
     if neighbors.relation == "add_remove":
         l1, square, linf = (Fraction(x) for x in (total * most, _squares(total, each) * most * most, each * most))
         return Sensitivity(min(groups, total), l1, square, linf, because)
-    high, low = max(Fraction(upper), Fraction(0)), max(Fraction(-lower), Fraction(0))
+    high = max(Fraction(upper), Fraction(0))
+    low = max(Fraction(-lower), Fraction(0))
     linf = each * (high + low)
     l1 = min(2 * total * Fraction(most), cells * linf)
     square = min(_exchange_squares(total, each, high, low), cells * linf**2)
@@ -265,11 +267,13 @@ def _exchange_squares(rows: int, each: int, high: Fraction, low: Fraction) -> Fr
     most = max(high, low)
     least = min(high, low)
     spread = high + low
-    same, apart = (each * spread) ** 2, 2 * (each * most) ** 2  # a full group beside a full one, and by themselves
-    found = max(same, apart) * full + max((rest * spread) ** 2, 2 * (rest * most) ** 2)
+    # a full group in the place of a full one, and two full groups apart
+    same = (each * spread) ** 2
+    apart = 2 * (each * most) ** 2
+    largest = max(same, apart) * full + max((rest * spread) ** 2, 2 * (rest * most) ** 2)
     if rest and full:
-        found = max(found, max(same, apart) * (full - 1) + 2 * (each * most + rest * least) ** 2)
-    return found
+        largest = max(largest, max(same, apart) * (full - 1) + 2 * (each * most + rest * least) ** 2)
+    return largest
 
 
 def _unit(neighbors: Neighbors) -> str:

@@ -4,7 +4,7 @@ Theorem: the step adds to each row cells that are a function of the bag of its o
 agree in the unit, and rows that its order does not tell apart are alike in every cell (`SqlPrimitives.add_windows`). No row
 comes or goes but by the step's own condition on single rows, and no row of another unit changes. So putting in or taking out
 one unit puts in or takes out its own rows, and replacing one replaces its own; the unit's cap on rows acts after the step, so
-every sensitivity is that of the rows without it (stability; McSherry 2009, section 3.4). Where a row is a unit the theorem
+every sensitivity is that of the rows without it (stability; McSherry 2009, section 2.3). Where a row is a unit the theorem
 fails: a row more changes the LAG of the next, so that two rows of the answer move; there the step is refused.
 
 What bounds a sensitivity is a value's range: for LAG, LEAD, FIRST_VALUE, MIN and MAX it is that of the column; a row's
@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
+from sordino.ask.queries.expressions.bound_number import Interval
 from sordino.ask.queries.expressions.compile import bind_condition, bind_number, presence
 from sordino.ask.queries.expressions.declared_values import is_text
 from sordino.ask.queries.expressions.nodes import (
@@ -72,9 +72,12 @@ _WORDS = {
     "max": "the largest {of}",
 }
 SEQUENCE_KINDS = frozenset(_WORDS)
-MOST_OFFSET = 1_000  # rows between a row and one that it looks at
-_DAY = 86_400  # seconds
-_FARTHEST = 2**61  # steps, so that 64 bits hold the ends of every range
+# the most rows between a row and one that it looks at
+MOST_OFFSET = 1_000
+# in seconds
+_DAY = 86_400
+# in steps: 64 bits hold the ends of every range
+_FARTHEST = 2**61
 _EXAMPLE = "LAG(day) OVER (PARTITION BY {unit} ORDER BY day)"
 
 
@@ -95,7 +98,7 @@ class SequenceOrder:
         return f"{describe(self.by)}{' descending' if self.descending else ''}"
 
     def build(self, domain: Domain) -> Build:
-        """Return what orders rows alike on every engine: a number, a place in the alphabet, or a name as it is held."""
+        """Return the cell by which every engine orders rows alike: a number, a place in the alphabet, or an identifier's text."""
         of = self.by
         column = domain[of.name] if isinstance(of, Name) else None
         if isinstance(of, Name) and isinstance(column, Identifier):
@@ -126,20 +129,20 @@ class FrameReach:
 
     def steps(self, order: Node, domain: Domain) -> tuple[int | None, int | None]:
         """Return the ends in steps of what the rows are ordered by; raises QuestionRefused where these are no whole numbers."""
-        found = bind_number(order, domain)
+        number = bind_number(order, domain)
         words = describe(order)
-        if self.is_time != (found.kind != "number"):
+        if self.is_time != (number.kind != "number"):
             raise QuestionRefused(
                 f"a RANGE of {words} reaches {'a number' if self.is_time else 'a length of time, such as INTERVAL 7 DAYS'}"
             )
-        unit = Fraction(_DAY) if found.kind == "date" else found.unit
+        unit = Fraction(_DAY) if number.kind == "date" else number.unit
         ends = [None if end is None else end / unit for end in (self.first, self.last)]
-        if found.zone not in ("", "UTC") and any(end and abs(end * unit) >= _DAY for end in ends):
+        if number.zone not in ("", "UTC") and any(end and abs(end * unit) >= _DAY for end in ends):
             raise QuestionRefused(
-                f"a RANGE of days of {words} is not supported in {found.zone}, whose days differ in length: take hours"
+                f"a RANGE of days of {words} is not supported in {number.zone}, whose days differ in length: take hours"
             )
         far = max((abs(end) for end in ends if end is not None), default=Fraction(0))
-        largest = found.stored.largest
+        largest = number.stored.largest
         if largest is None or max(largest, far) >= _FARTHEST or any(end and end.denominator != 1 for end in ends):
             raise QuestionRefused(f"a RANGE of {words} reaches whole steps of it, which are {format_number(unit)}")
         first, last = (None if end is None else int(end) for end in ends)
@@ -159,7 +162,8 @@ class SequenceValue:
     order: tuple[SequenceOrder, ...] = ()
     offset: int = 1
     frame: tuple[int | None, int | None] | None = None
-    reach: FrameReach | None = None  # of a frame by value
+    # of a frame by value, such as RANGE BETWEEN
+    reach: FrameReach | None = None
 
     @property
     def alias(self) -> str:
@@ -180,7 +184,7 @@ class SequenceValue:
         by = ", ".join(o.describe() for o in self.order)
         return f"{words} of each {', '.join(map(describe, self.partition))}{f' by {by}' if by else ''}"
 
-    def known(self) -> Node | None:
+    def implied_condition(self) -> Node | None:
         """Return a condition that every row meets, whatever the table; None where nothing follows from what the value is.
 
         A person's least day is no later than any of its days, and the day before, by day, no later than this one.
@@ -201,10 +205,10 @@ class SequenceValue:
         """Return the value as canonical JSON data."""
         order = [o.plain() for o in self.order]
         partition = [plain(p) for p in self.partition]
-        made = [self.kind, plain(self.of), partition, order, self.offset, None if self.frame is None else [*self.frame]]
+        data = [self.kind, plain(self.of), partition, order, self.offset, None if self.frame is None else [*self.frame]]
         if self.reach is not None:
-            made.append(self.reach.plain())
-        return made
+            data.append(self.reach.plain())
+        return data
 
     @property
     def most_rows(self) -> int | None:
@@ -213,7 +217,7 @@ class SequenceValue:
         return None if first is None or last is None else last - first + 1
 
     def read(self, domain: Domain, unit: str) -> tuple[Column, Any]:
-        """Return how the value is declared, and what makes it in an engine's words; raises QuestionRefused where it is none."""
+        """Return the value's declaration and its builder; raises QuestionRefused for an unsupported one."""
         for node in (self.of, *self.partition, *(o.by for o in self.order)):
             if node is not None:
                 depth(node)
@@ -242,7 +246,7 @@ class SequenceValue:
         return column, window
 
     def _low(self, domain: Domain) -> int:
-        """Return the least that a mean may be, in steps of what it is of; 0 for all else."""
+        """Return the least value of a mean, in steps of its operand; 0 for all else."""
         return int(bind_number(self.of, domain).stored.lower or 0) if self.kind == "mean" and self.of is not None else 0
 
     def _cell(self, domain: Domain) -> tuple[Column, Build | None, str, bool]:
@@ -256,10 +260,10 @@ class SequenceValue:
             return Integer(least, most), None, "number", False
         if self.kind == "mean":
             # As the mean of a person's rows is, and missing where a frame holds none.
-            made = UnitValue("mean", of, self.alias)
-            rule = "keep" if self.frame is not None or self.reach is not None else made.missing_rule(domain)
+            unit_value = UnitValue("mean", of, self.alias)
+            rule = "keep" if self.frame is not None or self.reach is not None else unit_value.missing_rule(domain)
             return (
-                keep_missing(made.read(domain).column) if rule == "keep" else made.read(domain).column,
+                keep_missing(unit_value.read(domain).column) if rule == "keep" else unit_value.read(domain).column,
                 (bind_number(of, domain).build),
                 "number",
                 True,
@@ -267,15 +271,15 @@ class SequenceValue:
         if self.kind == "count":
             return Integer(0, most), presence(of, domain).build, "number", False
         if self.kind == "sum":
-            made = UnitValue("sum", of, self.alias)
-            column = made.read(domain).column
-            found = bind_number(of, domain)
+            unit_value = UnitValue("sum", of, self.alias)
+            column = unit_value.read(domain).column
+            number = bind_number(of, domain)
             ends = None if most is None else row_bounds("sum", of, domain, most)
             if ends is not None:
                 column = number_column(
-                    found.unit, Interval(*(end / found.unit for end in ends)), made.missing_rule(domain)
+                    number.unit, Interval(*(end / number.unit for end in ends)), unit_value.missing_rule(domain)
                 )
-            return column, found.build, "number", True
+            return column, number.build, "number", True
         if self.kind in ("min", "max") and self._is_declared(domain):
             raise QuestionRefused(
                 f"{self.alias} is not supported: {describe(of)} is no number and no date; the first and the last by an order are"
@@ -294,7 +298,7 @@ class SequenceValue:
 
 @dataclass(frozen=True, slots=True)
 class UnitSequence:
-    """Add to each row that meets `where` what it is among its unit's rows that do: a row step.
+    """Window values of each row that meets `where` among the rows of its unit that do: a row step.
 
     `unit` is the column of the unit, once it is known; `limits` are as of `PerUnit`.
     """
@@ -323,9 +327,9 @@ class UnitSequence:
             if v.kind in (*_PLACES, "rows", "count") and v.frame is None and v.reach is None
         )
 
-    def known(self) -> tuple[Node, ...]:
+    def implied_conditions(self) -> tuple[Node, ...]:
         """Return conditions that every row meets, whatever the table."""
-        return tuple(known for value in self.values if (known := value.known()) is not None)
+        return tuple(condition for value in self.values if (condition := value.implied_condition()) is not None)
 
     def bind(self, unit: PrivacyUnit | None, before: Sequence[Any]) -> UnitSequence:
         """Return the step with its unit; raises QuestionRefused where a window would look at rows of several."""
@@ -369,7 +373,7 @@ class UnitSequence:
         return neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the columns."""
+        """Add the columns to an engine's primitives."""
         assert self.unit is not None
         if self.where is not None:
             on.keep(bind_condition(self.where, domain)(on))
@@ -379,15 +383,15 @@ class UnitSequence:
     def implied_bounds(self, domain: Domain, most: int) -> dict[str, tuple[Fraction, Fraction]]:
         """Return where the values without bounds of their own lie among at most `most` rows of one unit."""
         kinds = dict.fromkeys((*_PLACES, "rows"), "rows") | {"count": "count", "sum": "sum"}
-        found = {}
+        bounds = {}
         for value in self.values:
             if value.kind in kinds and value.kind != "ntile" and value.most_rows is None:
                 ends = row_bounds(kinds[value.kind], value.of, domain, most)
                 if ends is not None:
                     # A frame may hold no row at all.
                     framed = value.frame is not None or value.reach is not None
-                    found[value.alias] = ends if not framed else (min(ends[0], Fraction(0)), ends[1])
-        return found
+                    bounds[value.alias] = ends if not framed else (min(ends[0], Fraction(0)), ends[1])
+        return bounds
 
     def describe(self) -> str:
         """Return the step in words."""
@@ -400,7 +404,7 @@ class UnitSequence:
 
 
 def check_sequence(value: SequenceValue) -> None:
-    """Raise QuestionRefused for a value that no builder makes: without what it is of, its order, or with a frame too far."""
+    """Raise QuestionRefused for a value that no builder makes: without its operand or order, or with too wide a frame."""
     ends = [value.offset, *(end for end in value.frame or () if end is not None)]
     if (
         any(abs(end) > MOST_OFFSET for end in ends)
@@ -420,8 +424,8 @@ def check_sequence(value: SequenceValue) -> None:
         raise QuestionRefused("RANGE BETWEEN needs an order by one number or day")
 
 
-def place_windows(node: Node, found: dict[SequenceValue, None]) -> Node:
-    """Return an expression with the column of each window that people wrote in its place; `found` gets their values.
+def place_windows(node: Node, values: dict[SequenceValue, None]) -> Node:
+    """Replace each window that a person wrote by its column; `values` collects the windows' values.
 
     Raises QuestionRefused for a window without a partition, or over another.
     """
@@ -440,7 +444,7 @@ def place_windows(node: Node, found: dict[SequenceValue, None]) -> Node:
             frame = (None, 0) if thing.running else None
             value = SequenceValue(thing.kind, thing.of, thing.partition, order, thing.offset, frame)
             check_sequence(value)
-            found[value] = None
+            values[value] = None
             return Name(value.alias)
         if isinstance(thing, tuple):
             return tuple(place(item) for item in thing)
@@ -449,34 +453,32 @@ def place_windows(node: Node, found: dict[SequenceValue, None]) -> Node:
         return replace(thing, **{part.name: place(getattr(thing, part.name)) for part in fields(thing)})
 
     depth(node)
-    made: Node = place(node)
-    return made
+    placed: Node = place(node)
+    return placed
 
 
 def _alphabetical(of: Node, domain: Domain) -> Build:
     """Return the place of a declared value among all of them in ascending order."""
     from sordino.ask.queries.expressions.keys import keys
 
-    made = keys(of, domain)
-    labels = [label for label in made.labels if label is not None]
+    declared = keys(of, domain)
+    labels = [label for label in declared.labels if label is not None]
     places = {label: place for place, label in enumerate(sorted(labels))}
     ranks = [places[label] for label in labels]
 
     def build(on: Primitives) -> Any:
-        code = made.build(on) if made.code is None else made.code(on, made.build(on))
-        return on.label(code, [*ranks, *([None] * (len(made.labels) - len(labels)))])
+        return on.label(declared.row_code(on), [*ranks, *([None] * (len(declared.labels) - len(labels)))])
 
     return build
 
 
 def _is_narrow(of: Node, domain: Domain) -> bool:
-    """Return whether a number that is held in steps takes at most 64 bits."""
-    found: BoundNumber | None = None
+    """Return whether a number's stored steps take at most 64 bits."""
     try:
-        found = bind_number(of, domain)
+        number = bind_number(of, domain)
     except QuestionRefused:
         return False
-    largest = found.stored.largest
+    largest = number.stored.largest
     return largest is not None and largest < NARROW
 
 

@@ -31,8 +31,10 @@ from sordino.core.estimates.weighted_sum import Mix, mix_weights
 from sordino.core.neighbors import Sensitivity
 
 _ROWS = SqlAggregate("rows", None)
-_FEW = 16  # aggregates up to which each is tried by itself
-_TURNED = {False: (1, 1), True: (15, 26)}  # of l1 and of l2, where 26 / 15 is just above the root of 3
+# up to so many aggregates, each is tried by itself
+_FEW = 16
+# the factors of l1 and of l2 for turned pairs: 26 / 15 is just above the root of 3
+_TURNED = {False: (1, 1), True: (15, 26)}
 
 Terms = Mapping[SqlAggregate, int]
 
@@ -87,14 +89,14 @@ def find_strategy(
     """
     search = _Search(aggregates, bounded, shares, squared)
     busy = [i for i, share in enumerate(shares) if share]
-    own: list[int | None] = [None] * len(shares)
-    best = own
-    least = search.error(own)
+    unshared: list[int | None] = [None] * len(shares)
+    best = unshared
+    least = search.error(unshared)
     for block in sorted(range(len(search.blocks)), key=lambda b: -len(search.readers[b])):
         readers = [i for i in search.readers[block] if i in busy]
         sets = [readers, *([[i] for i in readers] if len(busy) <= _FEW else [])]
-        for chosen in sets:
-            tried = [block if i in chosen else at for i, at in enumerate(best)]
+        for subset in sets:
+            tried = [block if i in subset else at for i, at in enumerate(best)]
             error = search.error(tried)
             if error < least:
                 best = tried
@@ -109,7 +111,7 @@ def find_strategy(
 
 
 class _Search:
-    """The blocks that a question may use, and what each assignment of its aggregates to them would err by."""
+    """The blocks that a question may use, and the error of each assignment of its aggregates to them."""
 
     def __init__(
         self,
@@ -132,13 +134,18 @@ class _Search:
                 self._singles.setdefault(key, Block((part,), sensitivity))
         counts_rows = any(share and _ROWS in t for share, terms in zip(shares, wanted, strict=True) for t in terms)
         self.blocks = list(dict.fromkeys(_shared_blocks(bounded, counts_rows, squared)))
-        given = [[_terms(vector) for vector in block.vectors] for block in self.blocks]
+        vector_terms = [[_terms(vector) for vector in block.vectors] for block in self.blocks]
         self._mixes = [
-            [None if not parts or any(part.rule is not None for part in parts) else _solve(g, terms) for g in given]
+            [
+                None if not parts or any(part.rule is not None for part in parts) else _solve(g, terms)
+                for g in vector_terms
+            ]
             for parts, terms in zip(compiled.parts, wanted, strict=True)
         ]
         # The aggregates that each block answers.
-        self.readers = [[i for i, mixes in enumerate(self._mixes) if mixes[b] is not None] for b in range(len(given))]
+        self.readers = [
+            [i for i, mixes in enumerate(self._mixes) if mixes[b] is not None] for b in range(len(vector_terms))
+        ]
         self._directions = [
             getattr(a, "directions", lambda _: [[1.0]])(parts)
             for a, parts in zip(aggregates, compiled.parts, strict=True)
@@ -153,12 +160,12 @@ class _Search:
         """Return the sum of the aggregates' errors, each over what it would be with the whole loss, by their shares."""
         own = self._own_shares([i for i, at in enumerate(assigned) if at is None])
         whole = self._block_shares(assigned)
-        found = 0.0
+        total = 0.0
         for i, at in enumerate(assigned):
             if self._alone[i]:
                 error = self._own_error(i, own) if at is None else self._blockwise[i][at] * self._noise(whole[at])
-                found += float(self._shares[i]) * error / self._alone[i]
-        return found
+                total += float(self._shares[i]) * error / self._alone[i]
+        return total
 
     def strategy(self, assigned: Sequence[int | None]) -> Strategy:
         """Return the strategy of an assignment."""
@@ -188,21 +195,21 @@ class _Search:
             readings.append(Reading(tuple((place[at], k) for k in used), rows))
         return Strategy(tuple(blocks), tuple(readings))
 
-    def _own_shares(self, own: Sequence[int], *, whole: bool = False) -> dict[object, Fraction]:
+    def _own_shares(self, aggregates: Sequence[int], *, whole: bool = False) -> dict[object, Fraction]:
         """Return the share of each vector that aggregates have for themselves: an aggregate's is shared by its vectors."""
-        found: dict[object, Fraction] = {}
-        for i in own:
+        shares: dict[object, Fraction] = {}
+        for i in aggregates:
             busy = [key for key in self._keys[i] if self._singles[key].sensitivity.l1]
             for key in busy:
-                found[key] = found.get(key, Fraction(0)) + (1 if whole else self._shares[i]) / Fraction(len(busy))
-        return found
+                shares[key] = shares.get(key, Fraction(0)) + (1 if whole else self._shares[i]) / Fraction(len(busy))
+        return shares
 
     def _block_shares(self, assigned: Sequence[int | None]) -> dict[int, Fraction]:
-        found: dict[int, Fraction] = {}
+        shares: dict[int, Fraction] = {}
         for at, share in zip(assigned, self._shares, strict=True):
             if at is not None:
-                found[at] = found.get(at, Fraction(0)) + share
-        return found
+                shares[at] = shares.get(at, Fraction(0)) + share
+        return shares
 
     def _own_error(self, i: int, shares: Mapping[object, Fraction]) -> float:
         """Return the error of an aggregate by vectors of its own, at these shares."""
@@ -275,7 +282,8 @@ def _cells(parts: Sequence[Vector]) -> Iterator[tuple[list[tuple[str, Terms]], i
         return
     x = {number: 1, count: -first.lift}
     if len(parts) < 4:
-        below, above = _plus((1, x), (-low, {count: 1})), _plus((-1, x), (high, {count: 1}))
+        below = _plus((1, x), (-low, {count: 1}))
+        above = _plus((-1, x), (high, {count: 1}))
         yield (
             [(f"sum of distances from {_BELOW}", below), (f"sum of distances from {_ABOVE}", above)],
             high - low,
@@ -284,31 +292,31 @@ def _cells(parts: Sequence[Vector]) -> Iterator[tuple[list[tuple[str, Terms]], i
         )
     if len(parts) < 3:
         return
-    y, (least, most) = (x, (low, high)) if len(parts) == 3 else (_centred(parts[1], count), parts[1].ends)
+    y, (least, most) = (x, (low, high)) if len(parts) == 3 else (_center(parts[1], count), parts[1].ends)
     if least == most:
         return
     sums: list[Terms] = [{parts[-2].terms[0][1]: 1}, x, y, {count: 1}]
-    found = _products(sums, ((low, _BELOW), (high, _ABOVE)), ((least, _BELOW), (most, _ABOVE)))
+    products = _products(sums, ((low, _BELOW), (high, _ABOVE)), ((least, _BELOW), (most, _ABOVE)))
     if len(parts) == 3:
-        doubled = (f"{found[1][0]}, doubled", _plus((2, found[1][1])))
-        squares = [(f"sum of squared distances from {end}", found[i][1]) for i, end in ((0, _BELOW), (3, _ABOVE))]
-        found = [squares[0], doubled, squares[1]]
-    yield found, (high - low) * (most - least), count, parts[-2].unit
+        doubled = (f"{products[1][0]}, doubled", _plus((2, products[1][1])))
+        squares = [(f"sum of squared distances from {end}", products[i][1]) for i, end in ((0, _BELOW), (3, _ABOVE))]
+        products = [squares[0], doubled, squares[1]]
+    yield products, (high - low) * (most - least), count, parts[-2].unit
 
 
 def _products(
     sums: Sequence[Terms], first: Sequence[tuple[int, str]], second: Sequence[tuple[int, str]]
 ) -> list[tuple[str, Terms]]:
     """Return the sums of |x - a| |y - b| for the bounds a and b; `sums` are those of x y, x, y and 1."""
-    found = []
+    products = []
     for (i, (a, one)), (k, (b, other)) in itertools.product(enumerate(first), enumerate(second)):
         sign = 1 if i == k else -1
         terms = _plus(*zip((sign, -sign * b, -sign * a, sign * a * b), sums, strict=True))
-        found.append((f"sum of products of distances from {one} and {other}", terms))
-    return found
+        products.append((f"sum of products of distances from {one} and {other}", terms))
+    return products
 
 
-def _centred(part: Vector, count: SqlAggregate) -> Terms:
+def _center(part: Vector, count: SqlAggregate) -> Terms:
     return {part.terms[0][1]: 1, count: -part.lift}
 
 
@@ -317,11 +325,11 @@ def _others(size: int) -> str:
 
 
 def _plus(*weighted: tuple[int, Terms]) -> Terms:
-    found: dict[SqlAggregate, int] = {}
+    total: dict[SqlAggregate, int] = {}
     for weight, terms in weighted:
         for term, by in terms.items():
-            found[term] = found.get(term, 0) + weight * by
-    return found
+            total[term] = total.get(term, 0) + weight * by
+    return total
 
 
 def _unit_rows(cells: int) -> list[list[int]]:
@@ -331,7 +339,8 @@ def _unit_rows(cells: int) -> list[list[int]]:
 def _turn(cells: int, across: int, along: int) -> list[list[int]]:
     """Return the difference and the sum of the first two cells in place of them: replace moves the sum less."""
     rows = _unit_rows(cells)
-    rows[0][:2], rows[1][:2] = [across, -across], [along, along]
+    rows[0][:2] = [across, -across]
+    rows[1][:2] = [along, along]
     return rows
 
 
@@ -357,10 +366,10 @@ def _identity(size: int) -> Mix:
 
 def _solve(vectors: Sequence[Terms], wanted: Sequence[Terms]) -> Mix | None:
     """Return the weights of a block's vectors that give each part, by elimination; None where they do not give them."""
-    known = list(dict.fromkeys(t for v in vectors for t in v))
-    if any(t not in known for p in wanted for t in p):
+    terms = list(dict.fromkeys(t for v in vectors for t in v))
+    if any(t not in terms for p in wanted for t in p):
         return None
-    rows = [[Fraction(v.get(t, 0)) for v in vectors] + [Fraction(p.get(t, 0)) for p in wanted] for t in known]
+    rows = [[Fraction(v.get(t, 0)) for v in vectors] + [Fraction(p.get(t, 0)) for p in wanted] for t in terms]
     width = len(vectors)
     for k in range(width):
         pivot = next((i for i in range(k, len(rows)) if rows[i][k]), None)

@@ -1,4 +1,4 @@
-"""TableFace: how a question about a table begins, where the table is held and where it is far away. It asks nothing."""
+"""TableFace: how a question about a table begins, on a Curator and on a remote table alike. It asks nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sordino.core.loss import Number
 
 
 class TableFace(ABC):
-    """Begin questions about a table; rows and columns are never released it."""
+    """The beginnings of questions about a table; nothing is released by it."""
 
     @property
     @abstractmethod

@@ -21,11 +21,11 @@ from sordino.ask.queries.aggregates.distinct import Distinct
 from sordino.ask.queries.aggregates.sums import Count, Sum
 from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.build import AggregateExpr, Column, count, groupings
-from sordino.ask.queries.expressions.compile import bind_condition
+from sordino.ask.queries.expressions.compile import bind_condition, bind_number
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.missing import may_be_missing
-from sordino.ask.queries.expressions.nodes import Bin, Node, describe, plain
+from sordino.ask.queries.expressions.nodes import Bin, Name, Node, describe, plain
 from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.query import Aggregate, Vector
 from sordino.ask.queries.queryable import Scan
@@ -66,9 +66,18 @@ class Tabulation:
     finish: Finish = "whole"
     where: Node | None = None
     weights: tuple[Fraction, ...] = ()
+    # A column by whose value each row counts, and what is done to the released numbers for publication.
+    row_weights: str | None = None
+    suppress_below: Fraction | None = None
+    round_to: Fraction | None = None
 
     # The feature that plans the algorithm which answers such questions.
     algorithm: ClassVar[str] = "prepare_tabulation"
+
+    @property
+    def weighted_measures(self) -> tuple[Aggregate, ...]:
+        """The measures as they are computed: where rows have weights, counts are sums of them, and sums of products with them."""
+        return tuple(_weigh_rows(measure, self.row_weights) for measure in self.measures)
 
     def axes(self, table: Table) -> tuple[int, ...]:
         """Return the places of a table's columns among the keys, in ascending order."""
@@ -96,11 +105,14 @@ class Tabulation:
         if self.weights:
             least = f", errors weighted {', '.join(format_number(weight) for weight in self.weights[:6])}"
             least += ", ..." if len(self.weights) > 6 else ""
-        return f"{what}, {'; '.join(shown)}{where}; {how}{least}"
+        counted = "" if self.row_weights is None else f", each row counted by its {self.row_weights}"
+        published = "" if self.suppress_below is None else f", none of fewer than {format_number(self.suppress_below)}"
+        published += "" if self.round_to is None else f", rounded to multiples of {format_number(self.round_to)}"
+        return f"{what}{counted}, {'; '.join(shown)}{where}; {how}{least}{published}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
-        data = {
+        data: dict[str, Any] = {
             "tabulate": [list(table) for table in self.tables],
             "keys": [[key.alias, plain(key.of)] for key in self.keys],
             "measures": [[measure.alias, measure.plain()] for measure in self.measures],
@@ -108,6 +120,12 @@ class Tabulation:
             "where": plain(self.where),
             "weights": [format_number(weight) for weight in self.weights],
         }
+        # Only where stated, so that earlier answers are found again.
+        if self.row_weights is not None:
+            data["row_weights"] = self.row_weights
+        for name, base in (("suppress_below", self.suppress_below), ("round_to", self.round_to)):
+            if base is not None:
+                data[name] = format_number(base)
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -118,6 +136,9 @@ def tabulate(
     finish: Finish = "whole",
     where: Expr | None = None,
     weights: Mapping[Any, Number] | Sequence[Number] | None = None,
+    row_weights: str | None = None,
+    suppress_below: Number | None = None,
+    round_to: Number | None = None,
 ) -> Tabulation:
     """Ask for many tables at once: one plan, one charge, one answer in which the tables agree.
 
@@ -125,6 +146,10 @@ def tabulate(
     of each to counts, sums of bounded numbers and counts of different values; without them rows are counted. `finish` is
     "whole" (consistent, whole, not negative), "linear" (consistent and unbiased, with exact intervals) or "raw" (each table
     with noise of its own). `weights`, by table or one for each in order, say which tables' squared errors count for more.
+
+    Of surveys, `row_weights` names the column of sampling weights: each row counts by its own, clipped to the declared bounds.
+    Cells whose released count is below `suppress_below` are not shown, and what is shown is rounded to multiples of
+    `round_to`: both look at released numbers alone.
 
     Raises QuestionRefused for tables, measures or weights that make no sense; what the columns declare is checked by `plan`.
 
@@ -149,7 +174,12 @@ def tabulate(
         finish,
         None if where is None else where.node,
     )
-    return check_tabulation(replace(question, weights=_read_weights(weights, question.tables)))
+    survey: dict[str, Any] = {
+        "row_weights": row_weights,
+        "suppress_below": None if suppress_below is None else to_fraction(suppress_below, name="suppress_below"),
+        "round_to": None if round_to is None else to_fraction(round_to, name="round_to"),
+    }
+    return check_tabulation(replace(question, weights=_read_weights(weights, question.tables), **survey))
 
 
 def _read_table(table: Any, named: dict[str, Grouping]) -> Table:
@@ -205,6 +235,36 @@ def _read_weights(weights: Any, tables: Sequence[Table]) -> tuple[Fraction, ...]
     return tuple(found)
 
 
+def _weigh_rows(measure: Aggregate, weights: str | None) -> Aggregate:
+    """Return a measure in which each row counts by its weight; raises QuestionRefused where that has no meaning."""
+    if weights is None:
+        return measure
+    weight = col(weights)
+    if isinstance(measure, Count) and measure.of is None:
+        return Sum(weight.node, measure.alias)
+    if isinstance(measure, Sum):
+        return replace(measure, of=(Expr(measure.of) * weight).node)
+    raise QuestionRefused(
+        f"measure {measure.alias!r} is {measure.describe()}, in which rows have no weights: with row_weights, count rows or sum "
+        "numbers"
+    )
+
+
+def _check_survey(question: Tabulation) -> None:
+    """Raise QuestionRefused for weights of rows, a threshold or a base that make no sense."""
+    if question.row_weights is not None and not isinstance(question.row_weights, str):
+        raise QuestionRefused('row_weights is the name of a column, such as "weight"')
+    _ = question.weighted_measures
+    for name, base in (("suppress_below", question.suppress_below), ("round_to", question.round_to)):
+        if base is not None and base <= 0:
+            raise QuestionRefused(f"{name} must be above 0, not {format_number(base)}")
+    counts = any(isinstance(measure, Count) and measure.of is None for measure in question.measures)
+    if question.suppress_below is not None and not counts:
+        raise QuestionRefused(
+            "suppress_below looks at the released count of a cell: have sd.count() among the measures"
+        )
+
+
 def check_tabulation(question: Tabulation) -> Tabulation:
     """Return the question; raises QuestionRefused for one that `tabulate` would not make, such as of one table twice."""
     tables = question.tables
@@ -250,6 +310,7 @@ def check_tabulation(question: Tabulation) -> Tabulation:
         if weight <= 0:
             named = name_table(table) or "the total"
             raise QuestionRefused(f"the weight of {named} must be above 0, not {format_number(weight)}")
+    _check_survey(question)
     return question
 
 
@@ -330,7 +391,9 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
             )
     condition = None if question.where is None else bind_condition(question.where, domain)
     vectors: list[Vector] = []
-    for measure in question.measures:
+    if question.row_weights is not None:
+        _require_weights(question.row_weights, domain)
+    for measure in question.weighted_measures:
         parts = measure.parts(domain)
         if len(parts) != 1 or parts[0].time is not None:
             raise QuestionRefused(
@@ -351,6 +414,21 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
     return compiled
 
 
+def _require_weights(name: str, domain: Domain) -> None:
+    """Raise QuestionRefused unless a column can weigh rows: a number with declared bounds of 0 or more."""
+    values = bind_number(Name(name), domain).values
+    if values.lower is None or values.upper is None:
+        raise QuestionRefused(
+            f"the weights of rows in {name!r} have no declared bounds, so one row could count without bound: declare its lower "
+            "and upper, to which weights are clipped"
+        )
+    if values.lower < 0:
+        raise QuestionRefused(
+            f"the weights of rows in {name!r} are declared from {format_number(values.lower)}: a row counts 0 times or more, so "
+            "declare lower=0 or above"
+        )
+
+
 def describe_left_out(question: Tabulation, domain: Domain) -> tuple[str, ...]:
     """Return which rows take no part in any table, in words: those in which a key is missing, as declared, or outside of bins."""
     notes: dict[str, None] = {}
@@ -360,6 +438,10 @@ def describe_left_out(question: Tabulation, domain: Domain) -> tuple[str, ...]:
             notes[f"rows whose {' or '.join(reasons.columns)} is missing are left out of every table"] = None
         if isinstance(key.of, Bin) and key.of.edges is not None:
             notes[f"rows whose {describe(key.of.of)} lies outside of the bins are left out of every table"] = None
+    if question.row_weights is not None:
+        values = bind_number(Name(question.row_weights), domain).values
+        bounds = f"[{format_number(Fraction(values.lower or 0))}, {format_number(Fraction(values.upper or 0))}]"
+        notes[f"each row counts by its {question.row_weights}, clipped to {bounds}; without one it counts 0"] = None
     return tuple(notes)
 
 

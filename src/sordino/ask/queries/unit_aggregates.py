@@ -9,7 +9,8 @@ from sordino.ask.queries.per_unit import UnitValue
 from sordino.core.errors import QuestionRefused
 
 
-def min(of: Column) -> AggregateExpr:  # the field's word, used as sd.min
+# min, max, any and all shadow the builtins: the field writes sd.min.
+def min(of: Column) -> AggregateExpr:
     """Take the least value of a person's rows, inside `.per_unit(...)`.
 
     >>> min("age")
@@ -18,7 +19,7 @@ def min(of: Column) -> AggregateExpr:  # the field's word, used as sd.min
     return _pick("min", of)
 
 
-def max(of: Column) -> AggregateExpr:  # the field's word, used as sd.max
+def max(of: Column) -> AggregateExpr:
     """Take the largest value of a person's rows, inside `.per_unit(...)`."""
     return _pick("max", of)
 
@@ -28,7 +29,7 @@ def mode(of: Column) -> AggregateExpr:
     return _pick("mode", of)
 
 
-def any(of: Column) -> AggregateExpr:  # the field's word, used as sd.any
+def any(of: Column) -> AggregateExpr:
     """Say whether a condition holds for any row of a person, inside `.per_unit(...)`.
 
     >>> any(col("cost") > 100)
@@ -37,7 +38,7 @@ def any(of: Column) -> AggregateExpr:  # the field's word, used as sd.any
     return _pick("any", of)
 
 
-def all(of: Column) -> AggregateExpr:  # the field's word, used as sd.all
+def all(of: Column) -> AggregateExpr:
     """Say whether a condition holds for all rows of a person, inside `.per_unit(...)`."""
     return _pick("all", of)
 

@@ -2,7 +2,7 @@
 
 Theorem: what is joined is one row a unit at most, a function of the unit's own rows in the table that it is taken of, none of
 them capped (`per_unit`). So each row of the left side meets one row or none, of its own unit, and no other unit's row is looked
-at: the bounds on a unit's rows stay as they are, and so do all sensitivities (stability; McSherry 2009, section 3.4). Where
+at: the bounds on a unit's rows stay as they are, and so do all sensitivities (stability; McSherry 2009, section 2.3). Where
 both tables are private, a neighbor changes the rows of one unit in both.
 """
 
@@ -30,7 +30,7 @@ _KNOWN = {"min": "<=", "max": ">="}
 
 @dataclass(frozen=True, slots=True)
 class UnitValues:
-    """Add to each row the values of its unit that `steps` make of a table's rows, of those that meet `having`: a row step.
+    """Values of a row's unit beside the row: what `steps` make of a table's rows, of units that meet `having`. A row step.
 
     "inner" drops the rows of units that have none. `on` is the column of the rows that is compared with the unit `of_unit` of
     the other side. `to` is the other table, and `own` the question's own, once they are known; `is_own` says which is meant.
@@ -48,9 +48,9 @@ class UnitValues:
     @property
     def values(self) -> PerUnit:
         """The step that makes one row a unit."""
-        made = self.steps[-1]
-        assert isinstance(made, PerUnit)
-        return made
+        per_unit = self.steps[-1]
+        assert isinstance(per_unit, PerUnit)
+        return per_unit
 
     @property
     def reads(self) -> dict[str, PrivateTable]:
@@ -91,8 +91,8 @@ class UnitValues:
         units = self._units()
         columns: dict[str, Column | List] = {**domain.stored, self.key: Identifier()}
         for value in self.values.values:
-            made = units[value.alias]
-            columns[self.column(value.alias)] = keep_missing(made) if self.how == "left" else made
+            column = units[value.alias]
+            columns[self.column(value.alias)] = keep_missing(column) if self.how == "left" else column
         if self.having is not None:
             bind_condition(self.having, units)
         lost = domain.unreadable_rows or self.how == "inner"
@@ -103,7 +103,7 @@ class UnitValues:
         return neighbors
 
     def apply(self, on: Primitives, domain: Domain) -> Primitives:
-        """Return an engine's words with the values."""
+        """Add the values to an engine's primitives."""
         del domain
         assert self.to is not None
         rows = apply_steps(on.other_rows(None if self.is_own else self.table), self.steps, self.to.domain)
@@ -121,7 +121,7 @@ class UnitValues:
         before = step_domain(self.to.domain, self.steps[:-1])
         return {self.column(alias): ends for alias, ends in self.values.implied_bounds(before, rows).items()}
 
-    def known(self) -> tuple[Node, ...]:
+    def implied_conditions(self) -> tuple[Node, ...]:
         """Return conditions that every row meets: a unit's least value is no larger than any of its rows' own."""
         if not self.is_own or self.having is not None or self.values.where is not None or len(self.steps) > 1:
             return ()
@@ -134,8 +134,8 @@ class UnitValues:
 
     def describe(self) -> str:
         """Return the step in words."""
-        kept = ", rows without any kept" if self.how == "left" else ""
-        return f"with {'; '.join(self.names) or self.key}{kept}"
+        unmatched = ", rows without any kept" if self.how == "left" else ""
+        return f"with {'; '.join(self.names) or self.key}{unmatched}"
 
     def plain(self) -> Any:
         """Return the step as canonical JSON data."""
@@ -152,13 +152,13 @@ def bind_values(
     unit: str | None,
 ) -> UnitValues:
     """Return the step with its table, `name` where that is another; raises QuestionRefused where it is not by the unit."""
-    made = replace(step, table=name or step.table, steps=steps, having=having, to=to, is_own=name is None, limits=())
+    bound = replace(step, table=name or step.table, steps=steps, having=having, to=to, is_own=name is None, limits=())
     if step.on != unit:
         raise QuestionRefused(
-            f"values of one {made.values.unit} are joined by the privacy unit, which is {unit!r} here, not by {step.on!r}: by "
+            f"values of one {bound.values.unit} are joined by the privacy unit, which is {unit!r} here, not by {step.on!r}: by "
             "other columns one person's values would meet the rows of many"
         )
-    return made
+    return bound
 
 
 def _compare(value: UnitValue, name: str) -> Node:
@@ -169,5 +169,5 @@ def _compare(value: UnitValue, name: str) -> Node:
 
 def column_names(step: UnitValues) -> Mapping[str, str]:
     """Return the names beside the rows of what the sub-query's columns are made of."""
-    found = {value.alias: step.column(value.alias) for value in step.values.values}
-    return {**found, step.values.unit or "": step.key}
+    names = {value.alias: step.column(value.alias) for value in step.values.values}
+    return {**names, step.values.unit or "": step.key}

@@ -53,6 +53,7 @@ def plan(
 
     Without a loss, --error says which error you can live with, and the plan which loss that takes.
     """
+    from sordino.ask.curator.batch import compare_tabulation
     from sordino.cli.ask.question import plans_of, read_question, text_of
 
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
@@ -70,6 +71,9 @@ def plan(
         say(json.dumps(data, ensure_ascii=False, indent=2))
         return
     _print_plans(plans, priced.cost, confidence)
+    saving = compare_tabulation(plans, confidence)
+    for line in () if saving is None else wrap("note", saving.describe()):
+        say(line)
     for line in _budget_lines(plans, priced.cost, connection.table(plans[0].table_name)):
         note(line, quiet=quiet, aside=False)
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sordino.cli.shared import options as given
-from sordino.cli.shared.option_rules import goes_with, not_with
+from sordino.cli.shared.option_rules import not_with
 from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import DeclarationError
 
@@ -26,6 +27,18 @@ if TYPE_CHECKING:
 _LOSS = ("epsilon", "delta", "rho")
 # Characters of a plan file.
 _LARGEST = 2_000_000
+
+
+class TablesFormat(StrEnum):
+    """How a plan is shown, and how tables are written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    parquet = "parquet"
+
+
+_SHOWN = (TablesFormat.table, TablesFormat.json)
 _TYPES = {"bool": "boolean", "int64": "integer", "double": "number", "date32[day]": "date"}
 
 
@@ -39,7 +52,10 @@ def tabulate(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", help="The folder to write, new or empty; or one workbook, FILE.xlsx."
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="The folder to write, new or empty; or one workbook, FILE.xlsx, or one page that prints, FILE.html.",
         ),
         not_with("--plan"),
     ] = None,
@@ -67,7 +83,10 @@ def tabulate(
         ),
         not_with("--plan"),
     ] = False,
-    form: Annotated[given.TextForm, goes_with("--plan")] = given.TextFormat.table,
+    form: Annotated[
+        TablesFormat | None,
+        typer.Option("--format", help="Of a plan: table or json. Of a folder: csv or parquet, a file a table."),
+    ] = None,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
@@ -76,9 +95,11 @@ def tabulate(
     PLAN states them: tables = [["region", "sex"], ["year"]], and if wanted [measures] such as income = "SUM(income)",
     where = "age >= 18", finish = "whole", "linear" or "raw", and the loss, such as rho = "0.01".
 
-    FOLDER gets a CSV file a table with intervals, csv-metadata.json (CSV on the Web), and release.json, the whole release. A
-    workbook gets a sheet a table, its notes below it, and a sheet of contents.
+    FOLDER gets a CSV file a table with intervals, csv-metadata.json (CSV on the Web), and release.json, the whole release; or
+    Parquet files, --format parquet. A workbook gets a sheet a table, its notes below it, and a sheet of contents; a page the
+    same, with the keys of the last column side by side.
     """
+    _check_format(form, output, plan=plan)
     stated = _read_plan_file(plan_file)
     loss = _read_loss(stated, {"epsilon": epsilon, "delta": delta, "rho": rho})
     if plan:
@@ -93,22 +114,32 @@ def tabulate(
     from sordino.reporting.workbook import need_workbooks
 
     curator, question = _open(stated, project, spender)
-    is_workbook = output.suffix.lower() == ".xlsx"
-    if is_workbook:
+    is_file = output.suffix.lower() in _ENCODERS
+    if output.suffix.lower() == ".xlsx":
         need_workbooks()
     with ExitStack() as stack:
         # the place is known to be writable before the charge
-        file = stack.enter_context(open_atomic(output)) if is_workbook else None
-        folder = None if is_workbook else stack.enter_context(open_folder(output))
+        file = stack.enter_context(open_atomic(output)) if is_file else None
+        folder = None if is_file else stack.enter_context(open_folder(output))
         release = curator.ask(question, request_id=request_id, on="dummy" if dry_run else "data", **loss)
         rule = f"the tables were released and charged ({release.charge}), but they cannot be written to {output}"
         with after_charge(release.charge, lambda: f"{rule}; `sordino show {release.charge}` shows them at no cost"):
             if file is not None:
-                file.write(_encode_workbook(release, confidence=confidence))
+                file.write(_ENCODERS[output.suffix.lower()](release, confidence=confidence))
             if folder is not None:
-                _write(release, folder.path, confidence=confidence)
+                _write(release, folder.path, form, confidence=confidence)
                 folder.commit()
     _report(release, output, quiet=quiet)
+
+
+def _check_format(form: TablesFormat | None, output: Path | None, *, plan: bool) -> None:
+    """Raise DeclarationError for a format that would change nothing."""
+    if form is None or (form in _SHOWN) == plan:
+        if form is not None and output is not None and output.suffix.lower() in _ENCODERS:
+            raise DeclarationError(f"{form} is of a folder of tables: leave it out, or name a folder", key="--format")
+        return
+    needed = "goes with --plan" if form in _SHOWN else "is of a folder of tables, -o FOLDER"
+    raise DeclarationError(f"{form} {needed}: leave it out, or state that too", key="--format")
 
 
 def _read_plan_file(path: Path) -> dict[str, Any]:
@@ -146,10 +177,10 @@ def _open(stated: dict[str, Any], project: Path | None, spender: str | None) -> 
     return table_at(project, name, spender=spender), question
 
 
-def _show_plan(priced: Plan, form: given.TextFormat, *, confidence: float, quiet: bool) -> None:
+def _show_plan(priced: Plan, form: TablesFormat | None, *, confidence: float, quiet: bool) -> None:
     from sordino.cli.shared.terminal import wrap
 
-    if form is given.TextFormat.json:
+    if form is TablesFormat.json:
         say(json.dumps(priced.to_dict(confidence=confidence), ensure_ascii=False, indent=2))
         return
     for label, text in priced.entries(confidence):
@@ -158,68 +189,81 @@ def _show_plan(priced: Plan, form: given.TextFormat, *, confidence: float, quiet
     note("nothing was spent; `sordino tabulate` with -o FOLDER in place of --plan spends it", quiet=quiet, aside=False)
 
 
-def _write(release: Release, folder: Path, *, confidence: float) -> None:
-    """Write a CSV file a table, the metadata of all, and the release."""
-    from sordino.core.release_exports import write_csv
+def _write(release: Release, folder: Path, form: TablesFormat | None, *, confidence: float) -> None:
+    """Write a file a table, the metadata of all where they are CSV, and the release."""
+    from sordino.core.release_exports import write_csv, write_parquet
+    from sordino.reporting.released_tables import describe_table, title_of
 
-    described = []
-    for columns, name in name_files(list(release.tables)).items():
+    record = json.dumps(release.to_record(), ensure_ascii=False)
+    described: list[dict[str, Any]] = []
+    for columns, stem in name_files(list(release.tables)).items():
         table = release.tables.to_arrow(columns, confidence=confidence)
-        write_csv(table, folder / name)
-        described.append(_describe_table(table, columns, name))
-    about = {
-        "@context": "http://www.w3.org/ns/csvw",
-        "dc:title": release.question,
-        "dc:created": release.time,
-        "dc:description": f"Intervals (_low, _high) are at {100 * confidence:g}%.",
-        "notes": [release.summary(), *release.remarks],
-        "tables": described,
-    }
-    texts = {
-        "csv-metadata.json": json.dumps(about, indent=2, ensure_ascii=False),
-        "release.json": json.dumps(release.to_record(), ensure_ascii=False),
-    }
+        notes = describe_table(release, columns, confidence=confidence)
+        if form is TablesFormat.parquet:
+            facts = {"title": title_of(columns), "notes": notes}
+            write_parquet(table, folder / f"{stem}.parquet", about=json.dumps(facts, ensure_ascii=False))
+            continue
+        write_csv(table, folder / f"{stem}.csv")
+        described.append(_describe_table(table, columns, f"{stem}.csv", notes))
+    texts = {"release.json": record}
+    if described:
+        about: dict[str, Any] = {
+            "@context": "http://www.w3.org/ns/csvw",
+            "dc:title": release.question,
+            "dc:created": release.time,
+            "dc:description": f"Intervals (_low, _high) are at {100 * confidence:g}%.",
+            "notes": [release.summary(), *release.remarks],
+            "tables": described,
+        }
+        texts["csv-metadata.json"] = json.dumps(about, indent=2, ensure_ascii=False)
     for name, text in texts.items():
         (folder / name).write_text(text + "\n", encoding="utf-8")
 
 
 def _encode_workbook(release: Release, *, confidence: float) -> bytes:
-    """Return the tables as the bytes of a workbook: a sheet each, with what is to be known of all of them below."""
+    """Return the tables as the bytes of a workbook: a sheet each, with what is to be known of it below."""
+    from sordino.reporting.released_tables import describe_table, title_of
     from sordino.reporting.workbook import Sheet, encode_workbook
 
-    notes = (
-        *([] if release.private else ["NOT PRIVATE: its noise was seeded"]),
-        *release.remarks,
-        f"intervals (_low, _high) are at {100 * confidence:g}%",
-        release.summary(),
-    )
     sheets = [
         Sheet(
-            name.removesuffix(".csv"), _title(columns), release.tables.to_arrow(columns, confidence=confidence), notes
+            stem,
+            title_of(columns),
+            release.tables.to_arrow(columns, confidence=confidence),
+            tuple(describe_table(release, columns, confidence=confidence)),
         )
-        for columns, name in name_files(list(release.tables)).items()
+        for columns, stem in name_files(list(release.tables)).items()
     ]
     return encode_workbook(sheets, title=release.question)
 
 
-def _title(columns: Sequence[str]) -> str:
-    return "by " + " and ".join(columns) if columns else "in all"
+def _encode_page(release: Release, *, confidence: float) -> bytes:
+    """Return the tables as the bytes of one page."""
+    from sordino.reporting.released_tables import tables_page
+
+    return tables_page(release, confidence=confidence).encode()
 
 
-def _describe_table(table: Any, columns: Sequence[str], name: str) -> dict[str, Any]:
-    """Return what CSV on the Web says of a table: its file, and the name and type of each column."""
+# What is written as one file, by its ending.
+_ENCODERS: Mapping[str, Callable[..., bytes]] = {".xlsx": _encode_workbook, ".html": _encode_page}
+
+
+def _describe_table(table: Any, columns: Sequence[str], name: str, notes: Sequence[str]) -> dict[str, Any]:
+    """Return what CSV on the Web says of a table: its file, its notes, and the name and type of each column."""
+    from sordino.reporting.released_tables import title_of
+
     schema = [
         {"name": field.name, "titles": field.name, "datatype": _TYPES.get(str(field.type), "string")}
         for field in table.schema
     ]
-    return {"url": name, "dc:title": _title(columns), "tableSchema": {"columns": schema}}
+    return {"url": name, "dc:title": title_of(columns), "notes": list(notes), "tableSchema": {"columns": schema}}
 
 
 def name_files(tables: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     """Return a file's name for each table: its columns, the total's "total", numbered where two would be alike.
 
     >>> name_files([("region", "sex"), ("a b",), ("a-b",), ()])
-    {('region', 'sex'): 'region_sex.csv', ('a b',): 'a-b.csv', ('a-b',): 'a-b-2.csv', (): 'total.csv'}
+    {('region', 'sex'): 'region_sex', ('a b',): 'a-b', ('a-b',): 'a-b-2', (): 'total'}
     """
     names: dict[tuple[str, ...], str] = {}
     taken: set[str] = set()
@@ -231,7 +275,7 @@ def name_files(tables: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
             name = f"{stem}-{number}"
             number += 1
         taken.add(name.lower())
-        names[table] = f"{name}.csv"
+        names[table] = name
     return names
 
 

@@ -54,7 +54,9 @@ def check(
     project: Annotated[ProjectPath, _NOT_WITH_SCHEMA] = None,
     quiet: Annotated[Quiet, _NOT_WITH_SCHEMA] = False,
 ) -> None:
-    """Check the project file, and that its sources can be opened. A problem states its line, the rule and the nearest valid key.
+    """Check the project file, the rules of synthetic rows in it, and that its sources can be opened.
+
+    A problem states its line, the rule and the nearest valid key.
 
     Nothing is asked, and without --against-data nothing is recorded and nothing of the data shown. With it, it is recorded
     that the tables were compared with their data, not what was found; a table for each says how many cells of each column
@@ -155,6 +157,8 @@ def _misfit_lines(place: Path, project: Project, compared: Mapping[str, DataChec
 def _count_parts(project: Project) -> str:
     columns = sum(len(table.domain) for table in project.tables.values())
     counts = {"budget": len(project.budgets), "table": len(project.tables), "column": columns}
+    if rules := sum(len(table.rules) for table in project.tables.values()):
+        counts["rule"] = rules
     if project.public:
         counts["public table"] = len(project.public)
     parts = ", ".join(f"{n} {noun}{'s' * (n != 1)}" for noun, n in counts.items())

@@ -62,7 +62,9 @@ def synth_rules(
     counts = []
     for place in range(1, len(proposals) + 1):
         value, low, high = (float(row[f"rule_{place}{end}"]) for end in ("", "_lower", "_upper"))
-        counts.append(f"; broken in {max(value, 0.0):,.0f} rows ({max(low, 0.0):,.0f} to {max(high, 0.0):,.0f})")
+        shown = f"{max(value, 0.0):,.0f}"
+        rows = "row" if shown == "1" else "rows"
+        counts.append(f"; broken in {shown} {rows} ({max(low, 0.0):,.0f} to {max(high, 0.0):,.0f})")
     _print(proposals, counts)
     for line in cost_lines(release):
         note(line, quiet=quiet and release.private, aside=False)

@@ -50,12 +50,12 @@ class Sampled:
 
     With q the rate:
 
-    - pure: ln(1 + q (e^epsilon - 1)) (Li, Qardaji, Su 2012; Balle, Barthe, Gaboardi 2018, Theorem 8);
+    - pure: ln(1 + q (e^epsilon - 1)) (Li, Qardaji, Su 2012, Theorem 1; Balle, Barthe, Gaboardi 2018, Theorem 8);
     - (epsilon, delta): the same epsilon, and q delta (the same theorem);
     - rho and any divergence: never above the inner ones, since divergences are quasi-convex in pairs;
     - Renyi of pure events: read off the profile; of others at whole orders a, E = sum over k of C(a, k) (1 - q)^(a - k)
       q^k exp((k - 1) D_k), ln(E) / (a - 1): exact for the unit removed, and as a bound for it added where the losses of
-      both directions are alike (Mironov, Talwar, Zhang 2019, Theorem 5), as with Gaussian noise on whole numbers. For
+      both directions are alike (Mironov, Talwar, Zhang 2019, Theorems 4 and 5), as with Gaussian noise on whole numbers. For
       other events terms from k = 3 on count three times (Zhu, Wang 2019, Theorem 5: any mechanism). Between whole orders
       (a - 1) D_a is convex, so straight lines bound it;
     - profile: both directions of the mixture (Zhu, Dong, Wang 2022, Theorem 11).

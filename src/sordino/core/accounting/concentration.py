@@ -1,6 +1,6 @@
 """The exact rho of pure mechanisms: the least at which each law is concentrated, rounded up, and the way back.
 
-It knows laws by their parameters only. Harrison & Manurangsi 2025 (arXiv:2510.25746) found these constants; the proofs
+It knows laws by their parameters only. Harrison & Manurangsi 2026 (arXiv:2510.25746) found these constants; the proofs
 here are our own. Write D_a for the Renyi divergence of order a and v = 2 a - 1, so that v^2 - 1 = 4 a (a - 1).
 
 Theorem 1. Let ln E[exp((a - 1) loss)] = (a - 1) D_a be concave in v^2. Then D_a <= a D_1 for all a > 1, where D_1 is the

@@ -51,9 +51,9 @@ _BLOCKS = 1 << 22
 class BoundedRangeEvent:
     """The event of a mechanism of epsilon-bounded range: its privacy losses lie in one interval of length epsilon.
 
-    The exponential mechanism has it (Durfee & Rogers 2019, Practical differentially private top-k selection). As the
-    interval holds 0, pure epsilon follows; rho is the least that all of them have (`concentration`, theorem 4), below the
-    epsilon^2 / 8 of Hoeffding's lemma (Cesar & Rogers 2021, Bounding, concentrating, and truncating).
+    The exponential mechanism has it (Durfee & Rogers 2019, Practical differentially private top-k selection, Lemma 4.1).
+    As the interval holds 0, pure epsilon follows; rho is the least that all of them have (`concentration`, theorem 4),
+    below the epsilon^2 / 8 of Hoeffding's lemma (Cesar & Rogers 2021, Bounding, concentrating, and truncating).
 
     Theorem (`renyi`): given the interval [t - e, t] of losses, E[exp((order - 1) loss)] is largest with all mass on its
     ends (convexity), where normalising fixes the masses: (exp(e) - exp(t)) / (exp(e) - 1) on t (Dong, Durfee, Rogers

@@ -1,7 +1,8 @@
 """Gaussian differential privacy of discrete Gaussian noise: vectors at (epsilon, delta) with no more noise than they need.
 
 It draws no noise. Costs are stated as rho = mu^2 / 2, which sums, of mechanisms no easier to distinguish than N(0, 1) and
-N(mu, 1) (Dong, Roth, Su 2022): also adaptively, under a cap (Smith & Thakurta 2022; Koskela, Tobaben, Honkela 2022).
+N(mu, 1) (Dong, Roth, Su 2022, numbered as in arXiv:1905.02383): also adaptively, under a cap (Smith & Thakurta 2022;
+Koskela, Tobaben, Honkela 2022).
 
 Theorem (discreteness costs a tenth of a step squared). Let X be discrete Gaussian noise of parameter sigma >= 1, added
 independently to each cell of whole numbers, and y <= pi^2 / 2 with y (1 - y / pi^2) >= 1 / sigma^2: then y is about

@@ -32,6 +32,8 @@ _EDGE = 1e-9
 _SIZES = 1025
 # the share of draws in which a formula may turn before it counts as turning
 _FLAT = 0.005
+# changes below this share of a formula's values are rounding
+_ROUNDING = 1e-12
 
 
 @ESTIMATES.register("formula")
@@ -133,16 +135,17 @@ def _evaluate_draws(
     points: Any,
     *,
     moved: int | None = None,
+    by: int = 1,
     reject: Callable[[Any], None] = lambda _: None,
     central: Any = None,
 ) -> Any:
-    """Return the formula of possible true values, one row a row and one column a draw, with the noise at `moved` larger.
+    """Return the formula of possible true values, a row a row and a column a draw, with the noise at `moved` larger `by` times.
 
     `central`, where given, are the draws whose image is wanted: a part that passes through 0 between two of them is set to 0
     in one.
     """
     columns = [
-        _draw(estimate, rows, points[list(places)], None if moved not in places else places.index(moved))
+        _draw(estimate, rows, points[list(places)], [by * (place == moved) for place in places])
         for estimate, places in zip(of.of, noise_places(of.of), strict=True)
     ]
     if central is not None:
@@ -151,17 +154,19 @@ def _evaluate_draws(
 
 
 def _folds(of: Formula, rows: slice, points: Any, results: Any) -> Any:
-    """Return the rows in which the formula both rises and falls with one of the noises, as abs(x) does around 0.
+    """Return the rows in which the formula turns with one of the noises, as abs(x) does around 0: rises, and falls next to it.
 
-    Quantiles would leave out the turning point, so their interval is the image of the noises' central region.
+    Quantiles would leave out the turning point, so their interval is the image of the noises' central region. A product rises
+    with a factor, and falls where the other is below 0, but never turns on the way: there quantiles cover as they say.
     """
     folds = np.zeros(len(results), dtype=bool)
     for i in range(len(points)):
         with np.errstate(invalid="ignore"):
             rise = _evaluate_draws(of, rows, len(results), points, moved=i) - results
-        up = np.mean(rise > 0, axis=-1)
-        down = np.mean(rise < 0, axis=-1)
-        folds |= np.minimum(up, down) > _FLAT
+            fall = _evaluate_draws(of, rows, len(results), points, moved=i, by=-1) - results
+            least = _ROUNDING * np.abs(results)
+            same_way = (np.minimum(rise, fall) > least) | (np.maximum(rise, fall) < -least)
+        folds |= np.mean(same_way, axis=-1) > _FLAT
     return folds
 
 
@@ -267,9 +272,12 @@ def noisy_parts(estimate: ColumnEstimate) -> tuple[Noisy, ...]:
     return estimate.parts
 
 
-def _draw(estimate: ColumnEstimate, rows: slice, points: Any, moved: int | None) -> Any:
+def _draw(estimate: ColumnEstimate, rows: slice, points: Any, moved: Sequence[int]) -> Any:
     """Return possible true values, one row a row and one column a draw: the released values, less noise."""
-    vectors = [_draw_noisy(p, rows, points[i], moved == i) for i, p in enumerate(noisy_parts(estimate))]
+    vectors = [
+        _draw_noisy(part, rows, points[i], by)
+        for i, (part, by) in enumerate(zip(noisy_parts(estimate), moved, strict=True))
+    ]
     if isinstance(estimate, Noisy):
         return vectors[0] * float(estimate.unit)
     if isinstance(estimate, WeightedSum):
@@ -297,8 +305,9 @@ def mix_draws(mix: Sequence[Sequence[Fraction]], vectors: Sequence[Any]) -> list
     return [sum(float(w) * vector for w, vector in zip(row, vectors, strict=True)) for row in mix]
 
 
-def _draw_noisy(of: Noisy, rows: slice, points: Any, moved: bool) -> Any:
-    shift = of.law.error(0.5) + 1 if moved else 0
+def _draw_noisy(of: Noisy, rows: slice, points: Any, moved: int) -> Any:
+    """Return the released values less noise, and less `moved` times a usual error."""
+    shift = moved * (of.law.error(0.5) + 1)
     steps = np.array([float(s) for s in of.steps[rows]])[:, None] - of.law.quantiles(points)[None, :] - shift
     low = -math.inf if of.least is None else float(of.least)
     return np.clip(steps, low, math.inf if of.most is None else float(of.most))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
 
 from sordino.core.codec import Records
 from sordino.core.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
@@ -47,7 +50,7 @@ class Noisy:
 
     def values(self) -> list[Number]:
         """Return the noisy values."""
-        return [to_units(s, self.unit) for s in self.steps]
+        return scale_steps(self.steps, self.unit)
 
     def errors(self, confidence: float) -> list[Number]:
         """Return the quantile of the noise, the same for every row."""
@@ -57,29 +60,20 @@ class Noisy:
         """Return value -+ error, narrower beside a bound, cut to the bounds or, where the value lies past one, to the value."""
         margin = self.law.error(confidence)
         one_sided = one_sided_error(self.law, confidence)
-        # an upper end is a lower end of the negated number, under the negated bounds
-        upside_down = tuple(None if b is None else -b for b in (self.most, self.least))
-        ends = []
-        for s in self.steps:
-            low = lower_end(s, margin, one_sided, self.least, self.most)
-            high = -lower_end(-s, margin, one_sided, *upside_down)
-            ends.append((to_units(min(s, self._cut(low)), self.unit), to_units(max(s, self._cut(high)), self.unit)))
-        return ends
+        ends = find_ends(self.steps, 1, margin, one_sided, self.least, self.most)
+        return list(zip(*(scale_steps(end, self.unit) for end in ends), strict=True))
 
     def remarks(self, name: str) -> tuple[str, ...]:
         """Return in words how many values noise has carried past what is possible."""
-        beyond = sum(1 for s in self.steps if self._cut(s) != s)
+        least = -math.inf if self.least is None else self.least
+        most = math.inf if self.most is None else self.most
+        beyond = sum(1 for step in self.steps if not least <= step <= most)
         side = "below 0" if self.least is not None else "above 0"
         rows = "" if len(self.steps) == 1 else f" in {beyond:,} of {len(self.steps):,} rows"
         remark = f"{name} is {side}{rows}: that is noise, kept so that sums over rows stay right; read 0"
         return (remark,) if beyond else ()
 
     to_dict = estimate_to_dict
-
-    def _cut(self, step: int) -> int:
-        if self.least is not None:
-            step = max(step, self.least)
-        return step if self.most is None else min(step, self.most)
 
 
 def one_sided_error(law: NoiseLaw, confidence: float) -> int:
@@ -94,21 +88,93 @@ def _both_sides(confidence: float) -> Fraction:
     return 2 * Fraction(repr(confidence)) - 1
 
 
-def lower_end(
-    step: int | Fraction, margin: int | Fraction, one_sided: int | Fraction, least: int | None, most: int | None
-) -> int:
-    """Return the least true value, a whole number, whose test does not reject `step`."""
+def find_ends(
+    steps: Sequence[int],
+    per: int,
+    margin: int | Fraction,
+    one_sided: int | Fraction,
+    least: int | None,
+    most: int | None,
+) -> tuple[list[int], list[int]]:
+    """Return the ends of the interval of each `steps` / `per`: the least and the largest whole number whose test accepts it.
+
+    They are cut to the bounds, but never past the nearest whole number, which is the value that is shown.
+
+    >>> find_ends([7, 25], 10, Fraction(3, 2), Fraction(1), 0, None)
+    ([0, 1], [2, 4])
+    """
+    finest = math.lcm(per, margin.denominator, one_sided.denominator)
+    reach = int(margin * finest)
+    one_sided_reach = int(one_sided * finest)
+    scaled = _whole_array(
+        [step * (finest // per) for step in steps], finest, reach, *(bound * finest for bound in (least, most) if bound)
+    )
+    shown = _round_half_even(scaled, finest)
+    lower = _lower_ends(scaled, finest, reach, one_sided_reach, least, most)
+    # an upper end is a lower end of the negated number, under the negated bounds
+    negated = tuple(None if bound is None else -bound for bound in (most, least))
+    upper = -_lower_ends(-scaled, finest, reach, one_sided_reach, *negated)
+    return (
+        np.minimum(shown, _cut(lower, least, most)).tolist(),
+        np.maximum(shown, _cut(upper, least, most)).tolist(),
+    )
+
+
+def _lower_ends(scaled: Any, finest: int, margin: int, one_sided: int, least: int | None, most: int | None) -> Any:
+    """Return the least whole number whose test accepts each number; numbers and errors are in steps of 1 / `finest`."""
     # within `near` of a bound, a value is tested on the side away from the bound alone
     near = margin - one_sided
-    low = step - margin
-    if least is not None and most is not None and most - least <= 2 * near:
-        return math.ceil(low)
+    low = scaled - margin
+    if least is not None and most is not None and (most - least) * finest <= 2 * near:
+        return -(-low // finest)
     if least is not None:
-        low = max(least, step - one_sided) if step <= least + margin else max(math.floor(least + near) + 1, low)
-    return math.ceil(low if most is None else min(low, most - near))
+        bound = least * finest
+        beside = np.maximum(bound, scaled - one_sided)
+        beyond = np.maximum(((bound + near) // finest + 1) * finest, low)
+        low = np.where(scaled <= bound + margin, beside, beyond)
+    if most is not None:
+        low = np.minimum(low, most * finest - near)
+    return -(-low // finest)
+
+
+def _whole_array(numbers: Sequence[int], *others: int) -> Any:
+    """Return whole numbers as an array in which they can be added to the others: of 64 bits, or of any size."""
+    largest = max(map(abs, (*numbers, *others)), default=0)
+    return np.array(numbers, dtype=np.int64 if largest < 2**60 else object)
+
+
+def _round_half_even(scaled: Any, finest: int) -> Any:
+    """Return the nearest whole number of each in steps of 1 / `finest`, the even one of two."""
+    below = scaled // finest
+    rest = 2 * (scaled - below * finest)
+    return below + ((rest > finest) | ((rest == finest) & (below % 2 == 1)))
+
+
+def round_steps(steps: Sequence[int], per: int) -> list[int]:
+    """Return the whole number nearest to each `steps` / `per`, the even one of two.
+
+    >>> round_steps([5, 7, -15], 10)
+    [0, 1, -2]
+    """
+    rounded: list[int] = _round_half_even(_whole_array(steps, per), per).tolist()
+    return rounded
+
+
+def _cut(steps: Any, least: int | None, most: int | None) -> Any:
+    """Return an array of steps cut to the bounds."""
+    above = steps if least is None else np.maximum(steps, least)
+    return above if most is None else np.minimum(above, most)
+
+
+def scale_steps(steps: Sequence[int], unit: Fraction) -> list[Number]:
+    """Return numbers of steps in the question's units: ints where the unit is whole, else the nearest floats."""
+    numerator = unit.numerator
+    denominator = unit.denominator
+    if denominator == 1:
+        return [step * numerator for step in steps]
+    return [step * numerator / denominator for step in steps]
 
 
 def to_units(steps: int, unit: Fraction) -> Number:
-    """Return a number of steps in the question's units: an int where the unit is whole."""
-    value = steps * unit
-    return int(value) if unit.denominator == 1 else float(value)
+    """Return one number of steps in the question's units, as `scale_steps`."""
+    return scale_steps((steps,), unit)[0]

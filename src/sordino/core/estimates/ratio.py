@@ -61,13 +61,12 @@ class Ratio:
 
     def values(self) -> list[Number]:
         """Return the clamped ratios; the noisy count is at least 1."""
-        unit = self.numerator.unit
-        return [float((self.center + ratio) * unit) for ratio in self._ratios()]
+        return list(_clamped(self))
 
     def errors(self, confidence: float) -> list[Number]:
         """Return the larger distance from each value to an end of its interval."""
         ends = self.intervals(confidence)
-        return [max(v - low, high - v) for v, (low, high) in zip(self.values(), ends, strict=True)]
+        return [max(value - low, high - value) for value, (low, high) in zip(self.values(), ends, strict=True)]
 
     def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
         """Return the Fieller interval of each, cut to [lower, upper]."""
@@ -76,27 +75,47 @@ class Ratio:
     def _ends(self, confidence: float) -> list[tuple[Number, Number]]:
         if not self.numerator.steps:
             return []
-        total, count = (np.array([float(s) for s in steps]) for steps in mix_steps(self.mix, self.of))
+        mixed = mix_steps(self.mix, self.of)
+        total, count = (np.array([float(step / below) for step in steps]) for steps, below in mixed)
         span = float(self.lower - self.center), float(self.upper - self.center)
         test = _Test([o.law for o in self.of], self.mix, span, cells=len(total))
         lower, upper = test.ends(total, count, 1.0 - confidence)
-        rows = zip(lower + self.center, upper + self.center, self.values(), strict=True)
+        values = np.array(self.values())
         unit = float(self.numerator.unit)
         # rounding may put an end that meets the value an ulp inside of it
-        return [(min(float(a) * unit, v), max(float(b) * unit, v)) for a, b, v in rows]
+        least = np.minimum((lower + self.center) * unit, values)
+        largest = np.maximum((upper + self.center) * unit, values)
+        return list(zip(least.tolist(), largest.tolist(), strict=True))
+
+    def _clamp(self) -> list[Number]:
+        low = self.lower - self.center
+        high = self.upper - self.center
+        (totals, total_below), (counts, count_below) = mix_steps(self.mix, self.of)
+        numerator = self.numerator.unit.numerator
+        denominator = self.numerator.unit.denominator
+        clamped: list[Number] = []
+        for total, count in zip(totals, counts, strict=True):
+            # total / total_below over count / count_below, whole above and below
+            above = total * count_below
+            below = total_below * max(count, count_below)
+            if above <= low * below:
+                above, below = low, 1
+            elif above >= high * below:
+                above, below = high, 1
+            clamped.append((self.center * below + above) * numerator / (below * denominator))
+        return clamped
 
     to_dict = estimate_to_dict
 
-    def _ratios(self) -> list[Fraction]:
-        low = Fraction(self.lower - self.center)
-        high = Fraction(self.upper - self.center)
-        rows = zip(*mix_steps(self.mix, self.of), strict=True)
-        return [max(low, min(high, total / max(Fraction(1), count))) for total, count in rows]
+
+# A release reports values and intervals more than once.
+@functools.lru_cache(maxsize=8)
+def _clamped(ratio: Ratio) -> tuple[Number, ...]:
+    return tuple(ratio._clamp())
 
 
 @functools.lru_cache(maxsize=8)
 def _fieller(ratio: Ratio, confidence: float) -> tuple[tuple[Number, Number], ...]:
-    """Return the intervals of a ratio; cached, since a release reports them more than once."""
     return tuple(ratio._ends(confidence))
 
 

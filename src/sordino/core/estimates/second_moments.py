@@ -155,8 +155,8 @@ def _chunks(of: SecondMoments) -> list[slice]:
 def _sums(of: SecondMoments, rows: slice) -> _Sums:
     parts = tuple(replace(p, steps=p.steps[rows]) for p in of.parts)
     # exactly, since these are differences of large sums
-    sums = mix_steps(of.mix, parts) if of.mix else [p.steps for p in parts]
-    return _scale_sums(of, [np.array([float(s) for s in steps]) for steps in sums])
+    sums = mix_steps(of.mix, parts) if of.mix else [(p.steps, 1) for p in parts]
+    return _scale_sums(of, [np.array([step / below for step in steps]) for steps, below in sums])
 
 
 def _scale_sums(of: SecondMoments, sums: Sequence[Any]) -> _Sums:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, Literal
@@ -89,6 +89,8 @@ class TableCells:
     unit: Fraction
     least: int | None = None
     strategy: TableStrategy | None = None
+    counts_rows: bool = False
+    suppressed: tuple[int, ...] = ()
     places: tuple[int, ...] | None = None
 
     per_row: ClassVar[tuple[str, ...]] = ("places",)
@@ -105,22 +107,40 @@ class TableCells:
         """Return where each table begins among the cells, and where the last one ends."""
         return [0, *itertools.accumulate(self.sizes)]
 
-    def values(self) -> list[Number]:
-        """Return the cells."""
-        return [self.cells[i] for i in self._rows()]
+    def values(self) -> list[Number | None]:
+        """Return the cells, None for one that is suppressed."""
+        hidden = frozenset(self.suppressed)
+        return [None if i in hidden else self.cells[i] for i in self._rows()]
 
-    def errors(self, confidence: float) -> list[Number]:
+    def errors(self, confidence: float) -> list[Number | None]:
         """Return the error of each cell's linear estimate, the same for all cells of a table."""
         widths = self._widths(confidence)
-        return [widths[i] for i in self._rows()]
+        hidden = frozenset(self.suppressed)
+        return [None if i in hidden else widths[i] for i in self._rows()]
 
-    def intervals(self, confidence: float) -> list[tuple[Number, Number]]:
+    def suppress(self, places: Sequence[int]) -> TableCells:
+        """Return the cells without those at these places, which are not held any more."""
+        hidden = frozenset(places)
+        cells = tuple(0 if i in hidden else cell for i, cell in enumerate(self.cells))
+        linear = tuple(0.0 if i in hidden else cell for i, cell in enumerate(self.linear))
+        return replace(self, cells=cells, linear=linear, suppressed=tuple(sorted(hidden)))
+
+    def round_to(self, base: Fraction) -> TableCells:
+        """Return the cells rounded to multiples of a base; intervals stay those of the estimates before that."""
+        rounded = tuple(to_units(math.floor(Fraction(cell) / base + Fraction(1, 2)), base) for cell in self.cells)
+        return replace(self, cells=rounded, linear=self.linear or tuple(float(cell) for cell in self.cells))
+
+    def intervals(self, confidence: float) -> list[tuple[Number | None, Number | None]]:
         """Return the interval of each cell by itself."""
         widths = self._widths(confidence)
         # Where cells were made whole, a true one is a whole number of steps, so ends move inwards to the next one.
         whole = bool(self.linear) and self.unit.denominator == 1
-        ends: list[tuple[Number, Number]] = []
+        ends: list[tuple[Number | None, Number | None]] = []
+        hidden = frozenset(self.suppressed)
         for i in self._rows():
+            if i in hidden:
+                ends.append((None, None))
+                continue
             cell = self.cells[i]
             center = self.linear[i] if self.linear else cell
             low = center - widths[i]
@@ -143,7 +163,9 @@ class TableCells:
 
     @property
     def noise_law_is_known(self) -> bool:
-        """Whether the noise of all cells can be drawn again, jointly."""
+        """Whether the noise of all cells can be drawn again, jointly; not where some are not shown."""
+        if self.suppressed:
+            return False
         return self.strategy is not None or all(noise.own is not None for noise in self.noise)
 
     def draw(self, count: int, points: Callable[[int], Any]) -> Any:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sordino.core.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
-from sordino.core.estimates.noisy import Noisy, lower_end, to_units
+from sordino.core.estimates.noisy import Noisy, find_ends, round_steps, scale_steps, to_units
 from sordino.core.noise.sums import sum_error
 
 # one row a number that is wanted, one weight a noisy vector
@@ -52,11 +52,12 @@ class WeightedSum:
 
     def values(self) -> list[Number]:
         """Return the sums in whole steps, the nearest ones."""
-        return [to_units(round(s), self.scale) for s in self._steps()]
+        return scale_steps(round_steps(*self._steps()), self.scale)
 
     def sums(self) -> list[float]:
         """Return the sums before they are rounded to whole steps."""
-        return [float(s * self.scale) for s in self._steps()]
+        steps, per = self._steps()
+        return [float(value) for value in scale_steps(steps, self.scale / per)]
 
     def errors(self, confidence: float) -> list[Number]:
         """Return the quantile of the noise and of rounding, the same for every row."""
@@ -66,36 +67,24 @@ class WeightedSum:
         """Return value -+ error in whole steps, narrower beside a bound and cut to it, but never past the value."""
         margin = self._margin(confidence)
         one_sided = self._margin(max(0.0, 2 * confidence - 1))
-        # an upper end is a lower end of the negated number, under the negated bounds
-        upside_down = tuple(None if b is None else -b for b in (self.most, self.least))
-        ends = []
-        for s in self._steps():
-            value = round(s)
-            low = self._cut(lower_end(s, margin, one_sided, self.least, self.most))
-            high = self._cut(-lower_end(-s, margin, one_sided, *upside_down))
-            ends.append((to_units(min(value, low), self.scale), to_units(max(value, high), self.scale)))
-        return ends
+        ends = find_ends(*self._steps(), margin, one_sided, self.least, self.most)
+        return list(zip(*(scale_steps(end, self.scale) for end in ends), strict=True))
 
     def remarks(self, name: str) -> tuple[str, ...]:
         """Return in words how many values noise has carried past what is possible."""
-        values = [round(s) for s in self._steps()]
-        cut = tuple(-1 if v < self._cut(v) else 1 if v > self._cut(v) else 0 for v in values)
-        bounds = (None if self.least is None else 0, None if self.most is None else 0)
-        return Noisy(cut, Fraction(1), self.of[0].law, *bounds).remarks(name)
+        values = tuple(round_steps(*self._steps()))
+        return Noisy(values, Fraction(1), self.of[0].law, self.least, self.most).remarks(name)
 
     to_dict = estimate_to_dict
 
-    def _steps(self) -> list[Fraction]:
+    def _steps(self) -> tuple[list[int], int]:
+        """Return the sums in parts of a step, and how many of these are a step."""
         return mix_steps((self.weights,), self.of)[0]
 
     def _margin(self, confidence: float) -> Fraction:
         if not confidence:
             return Fraction(0)
         return sum_error(tuple(o.law for o in self.of), self.weights, confidence)
-
-    def _cut(self, step: int) -> int:
-        step = step if self.least is None else max(step, self.least)
-        return step if self.most is None else min(step, self.most)
 
 
 def rounded_error(margin: Fraction) -> int:
@@ -107,16 +96,18 @@ def rounded_error(margin: Fraction) -> int:
     return math.floor(margin + Fraction(1, 2))
 
 
-def mix_steps(mix: Mix, of: tuple[Noisy, ...]) -> list[list[Fraction]]:
-    """Return the numbers that follow from noisy vectors, row by row, exactly."""
-    sums = []
+def mix_steps(mix: Mix, of: tuple[Noisy, ...]) -> list[tuple[list[int], int]]:
+    """Return the numbers that follow from noisy vectors, exactly: of each row of `mix` its numerators and their denominator."""
+    mixed = []
     for row in mix:
         # sums of whole numbers over one denominator are faster than sums of Fractions
-        below = math.lcm(*(w.denominator for w in row))
-        whole = [int(w * below) for w in row]
-        cells = zip(*(o.steps for o in of), strict=True)
-        sums.append([Fraction(sum(w * s for w, s in zip(whole, steps, strict=True)), below) for steps in cells])
-    return sums
+        below = math.lcm(*(weight.denominator for weight in row))
+        used = [(int(weight * below), vector.steps) for weight, vector in zip(row, of, strict=True) if weight]
+        sums = [0] * len(of[0].steps)
+        for weight, steps in used:
+            sums = [total + weight * step for total, step in zip(sums, steps, strict=True)]
+        mixed.append((sums, below))
+    return mixed
 
 
 def mix_weights(mix: Mix, weights: Sequence[Any]) -> Sequence[Any]:

@@ -81,7 +81,7 @@ class QuantileSelection:
     most that range. So the rate is twice that of the theorems above at levels 0 and 1, with the same epsilon and rho.
     (The exponential mechanism with monotone scores: McSherry & Talwar 2007; Dong, Durfee, Rogers 2020 for the range.)
 
-    Theorem (several levels; Kaplan, Schnapp, Stemmer 2022, "Differentially private approximate quantiles", section 3).
+    Theorem (several levels; Kaplan, Schnapp, Stemmer 2022, "Differentially private approximate quantiles", Algorithm 1).
     The middle level is found first; the levels below it are found on the rows below, those above on the rows above,
     at the level that they have there, q' = (q - q_low) / (q_high - q_low). The split is at a released place, so given
     what was released the selections of one stage are on disjoint rows: they are groups in the sense above. Rows
@@ -142,7 +142,7 @@ class QuantileSelection:
 
         With several places, what bounds the sum of their errors.
 
-        Theorem (McSherry & Talwar 2007, Theorem 7): the candidates whose cost is t or more have weight at most
+        Theorem (utility; after McSherry & Talwar 2007): the candidates whose cost is t or more have weight at most
         U exp(-rate t), and those of cost 0 at least M: P(cost >= t) <= (U / M) exp(-rate t). For a last selection some
         value costs nothing, so M = 1. Where places among ties are chosen, the bound is `split_tail`. The rank aimed at in a
         later selection is q' between two ranks that are wrong by as much as those selections erred, so errors add with

@@ -11,8 +11,8 @@ from sordino.core.accounting.events import Composed, LaplaceEvent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import format_number
 from sordino.core.mechanisms.selection import check_miss, store_positive
+from sordino.core.noise.geometric import Geometric
 from sordino.core.noise.guard import SessionGuard
-from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.noise.rng import Rng
 
 
@@ -20,17 +20,19 @@ from sordino.core.noise.rng import Rng
 class SparseVector:
     """The sparse vector technique: whether each answer of a stream is above a threshold, until `crossings` of them were.
 
-    Theorem (Lyu, Su, Li 2017, Algorithm 7 and Theorems 2, 4 and 5): questions are whole numbers that move by at most
-    `sensitivity`, D, between neighbors, chosen adaptively. Split epsilon into e1 + e2. With discrete Laplace noise of
-    scale D / e1 on the threshold, drawn once, and of scale 2 c D / e2 on each question, all the answers together are
-    epsilon-differentially private, however many are below. `monotone` states that between two neighbors all answers move
-    the same way, as counts do under add_remove; then c D / e2 is enough for the questions.
+    Theorem (Lyu, Su, Li 2017, Algorithm 7 and Theorems 2, 4 and 5; with noise on one side Liu et al. 2024): questions are
+    whole numbers that move by at most `sensitivity`, D, between neighbors, chosen adaptively. Split epsilon into e1 + e2. With
+    geometric noise of scale D / e1 on the threshold, drawn once, and of scale 2 c D / e2 on each question, all the answers
+    together are epsilon-differentially private, however many are below. `monotone` states that between two neighbors all
+    answers move the same way, as counts do under add_remove; then c D / e2 is enough for the questions.
 
-    Proof of the discrete case: let s be the whole part of D. Map the threshold's noise r to r + s: a question that is
-    below stays below, at a factor of exp(s e1 / D) in all. Map the noise v of each of the c questions that cross to
-    v + 2 s: it still crosses, at exp(2 s e2 / (2 c D)) each. If all answers rise, v + s is enough beside r + s, as the
-    answers do not fall; if all fall, r stays, below stays below, and v + s makes up for the fall. Both maps are of whole
-    numbers to whole numbers, one to one, so sums stand for the integrals; together exp(e1 + e2).
+    Proof: let s be the whole part of D. Map the threshold's noise r to r + s: a question that is below stays below, at a factor
+    of exp(s e1 / D) in all. Map the noise v of each of the c questions that cross to v + 2 s: it still crosses, at
+    exp(2 s e2 / (2 c D)) each. If all answers rise, v + s is enough beside r + s, as the answers do not fall; if all fall, r
+    stays, below stays below, and v + s makes up for the fall. Both maps are of whole numbers to whole numbers, one to one, so
+    sums stand for the integrals; together exp(e1 + e2). They only ever move noise upwards, so noise on 0, 1, 2, ... is as
+    private as noise on both sides, and its deviation is .707 of it. Its means are public: their difference, to the nearest
+    whole number, is added to the threshold, so that it crosses about as often too early as too late.
 
     e1 : e2 is about 1 : (2c)^(2/3), or 1 : c^(2/3) if monotone, which makes the variance of the difference least
     (section 4.2 there). `crossings` = 1 is AboveThreshold. Numbers released beside the answers are charged separately.
@@ -65,15 +67,20 @@ class SparseVector:
         return Composed((one,) * self.crossings) if self.redraws else one
 
     @property
-    def threshold_law(self) -> DiscreteLaplace:
+    def threshold_law(self) -> Geometric:
         """The law of the threshold's noise."""
-        return DiscreteLaplace(self.sensitivity / (self.epsilon * self._threshold_share()))
+        return Geometric(self.sensitivity / (self.epsilon * self._threshold_share()))
 
     @property
-    def question_law(self) -> DiscreteLaplace:
+    def question_law(self) -> Geometric:
         """The law of the noise of each question."""
         moved = self._moves() * self.sensitivity
-        return DiscreteLaplace(moved / (self.epsilon * (1 - self._threshold_share())))
+        return Geometric(moved / (self.epsilon * (1 - self._threshold_share())))
+
+    @property
+    def correction(self) -> int:
+        """What is added to the threshold: by how much a question's noise is larger on average than the threshold's."""
+        return round(self.question_law.mean() - self.threshold_law.mean())
 
     def _moves(self) -> int:
         """Return how far the proof moves the questions' noise in all, in sensitivities."""
@@ -91,23 +98,26 @@ class SparseVector:
     def error(self, confidence: float, *, questions: int) -> int:
         """Return the distance from the threshold beyond which all answers are right at `confidence`, in whole steps.
 
-        For at most `questions` questions, by a union bound on exact tails: half of the failure probability goes to the
-        threshold (shared by all of them, where it is redrawn), half to the questions. Below Dwork & Roth 2014, Theorem 3.24.
+        For at most `questions` questions. As no noise is below 0, one that should cross does not only where the threshold's
+        noise is large, and one that should not crosses only where its own is: half of the failure probability goes to
+        either, by a union bound over thresholds and over questions. Below Dwork & Roth 2014, Theorem 3.24.
 
         >>> SparseVector(1, Fraction(1), 1).error(0.95, questions=100)
-        37
+        26
         """
         check_miss(confidence, questions)
         miss = (1 - Fraction(repr(float(confidence)))) / 2
         thresholds = min(self.crossings, questions) if self.redraws else 1
-        return self.threshold_law.error(1 - miss / thresholds) + self.question_law.error(1 - miss / questions)
+        late = self.threshold_law.error(1 - miss / thresholds) + self.correction
+        early = self.question_law.error(1 - miss / questions) - self.correction
+        return max(late, early, 0)
 
     def describe(self) -> str:
         """Return the mechanism in words."""
         scales = f"scales {format_number(self.threshold_law.scale)} and {format_number(self.question_law.scale)} steps"
         kind = "monotone sparse vector" if self.monotone else "sparse vector"
         fresh = ", a threshold each" if self.redraws else ""
-        return f"{kind}, {self.crossings} crossing(s){fresh}, discrete Laplace of {scales}"
+        return f"{kind}, {self.crossings} crossing(s){fresh}, geometric noise of {scales}"
 
 
 def sparse_vector_for(
@@ -142,7 +152,7 @@ class SparseSession:
         self._rng = rng
         self._left = vector.crossings
         self._guard = SessionGuard("this sparse-vector session")
-        self._threshold = _whole(threshold, "threshold")
+        self._threshold = _whole(threshold, "threshold") + vector.correction
         self._noisy_threshold = self._threshold + vector.threshold_law.sample(rng)
         self._question_law = vector.question_law
 

@@ -231,9 +231,10 @@ class TruncatedThreshold:
 
     `keys` bounds how many keys' counts one neighbor may move, each by 1 (m groups a unit; add_remove: m; replace: 2m).
 
-    Theorem (Desfontaines, Voss, Gipson, Mandayam 2022, "Differentially private partition selection", section 3.3): with
-    e = epsilon / keys, d = delta / keys and k the least with P(Z = k) <= d, one key's release is (e, d)-private, also of
-    counts of 0, which never show; `keys` of them are (epsilon, delta)-private by composition.
+    Theorem (Desfontaines, Voss, Gipson, Mandayam 2022, "Differentially private partition selection", whose Theorem 5
+    compares such thresholds with the optimal selection): with e = epsilon / keys, d = delta / keys and k the least with
+    P(Z = k) <= d, one key's release is (e, d)-private, also of counts of 0, which never show; `keys` of them are
+    (epsilon, delta)-private by composition.
     Proof: the laws of n + Z and n + 1 + Z have ratios within exp(e) at every value but one on each side, n - k, which only
     the first has, and n + 1 + k, which only the second has: each of probability P(Z = k) <= d. Hiding values up to k is
     post-processing. A key of 0 units is always hidden, as 0 + Z <= k is, so its absence from the table changes nothing.

@@ -34,8 +34,9 @@ class WeightedSelection:
     neighbor moves (add_remove: 1; replace: 2).
 
     Theorem (weights: Gopi, Gulhane, Kulkarni, Shen, Shokouhi, Yekhanin 2020, "Differentially private set union",
-    section 4.1, weighted Gaussian; rounds: Swanberg, Desfontaines, Haney 2023, DP-SIPS): the keys of all rounds together are
-    delta-approximate rho-zCDP, and (epsilon, delta + d) where their noise is certified to be (epsilon, d).
+    supplement, Algorithm 2 and Theorem D.2, weighted Gaussian; rounds: Swanberg, Desfontaines, Haney 2023, DP-SIPS): the
+    keys of all rounds together are delta-approximate rho-zCDP, and (epsilon, delta + d) where their noise is certified to be
+    (epsilon, d).
     Proof. (1) Weights are whole numbers of steps, w = floor(W / sqrt(k)), so that k w^2 <= W^2. One unit has a vector of
     weights of length W at most; exchanging it for another moves the sum by w - v with |w - v|^2 <= |w|^2 + |v|^2 <= 2 W^2,
     as no weight is below 0. So `moved` W^2 bounds the squared distance, for whichever keys were left out before. A round is

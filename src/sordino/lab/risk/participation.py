@@ -47,7 +47,7 @@ def epsilon_for_relative(
     a posterior that is never of concern: the bound asked is then max(a / (q p), ratio), and with prior 1
     epsilon = ln((r - a) / (1 - a)). math.inf where the ratio cannot be passed at any epsilon. The inverse of
     `relative_bound`, under add_remove. Raises DeclarationError unless ratio > 1 and 0 <= tolerated < 1.
-    Kazan & Reiter 2024, section 3.
+    Kazan & Reiter 2024, Theorems 2 and 3 and equation 13; section 4 for `tolerated`.
 
     >>> round(epsilon_for_relative(3), 6), round(epsilon_for_relative(3, prior=1, tolerated=0.25), 6)
     (0.549306, 1.299283)

@@ -172,7 +172,8 @@ class RemoteBatch:
     def describe(self) -> str:
         """Return the batch in a few lines."""
         each = [f"           {plan.cost.describe()}: {plan.sentence()}" for plan in self.plans]
-        return "\n".join([f"cost       {self.cost.describe()} in all", *each])
+        notes = [f"note       {note}" for note in self.said.get("notes", ())]
+        return "\n".join([f"cost       {self.cost.describe()} in all", *each, *notes])
 
     def __repr__(self) -> str:
         return f"<Batch of {len(self.said['plans'])} plans; cost {self.cost.describe()}, nothing spent>"

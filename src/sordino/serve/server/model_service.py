@@ -30,6 +30,7 @@ from sordino.serve.server.question_request import QuestionRequest
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.methods import FitRequest
 from sordino.synth.model import Model, load
+from sordino.synth.rule_proposals import Proposal, propose_rules
 from sordino.synth.rule_text import declared_rules, read_rule
 from sordino.synth.rules import Rule, at_most, never
 from sordino.synth.watched_table import Stages, WatchedTable
@@ -123,6 +124,12 @@ class ModelService:
         fit_request = _fit_request(options, tuple(curator.domain), self._declared_rules(options))
         loss = {name: options.get(name) for name in _LOSS}
         return options, fit_request, curator, price_run(lambda source: fit_request.fit(source, **loss), curator)
+
+    def list_rules(self, visitor: Visitor, table: str) -> tuple[tuple[str, ...], list[Proposal]]:
+        """Return the rules that the project file states of a table, and those that names and types suggest beside them."""
+        check_access(visitor, "table.read")
+        declared = self.service.project.table(table)
+        return declared.rules, [p for p in propose_rules(declared.domain) if p.text not in declared.rules]
 
     def _declared_rules(self, options: Mapping[str, Any]) -> tuple[Rule, ...]:
         """Return the rules that the project file states of the columns that are modelled."""

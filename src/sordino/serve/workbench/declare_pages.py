@@ -12,15 +12,17 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from sordino.ask.project.load import check_file
-from sordino.ask.project.positions import quote_text, write_key
+from sordino.ask.project.load import Project, check_file, load_project
+from sordino.ask.project.positions import dotted_key, quote_text, write_key
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import to_fraction
 from sordino.serve.server.access import check_access
 from sordino.serve.server.http_request import read_form
 from sordino.serve.server.problems import words_of
 from sordino.serve.server.sessions import Session
-from sordino.serve.workbench.page_route import HEADERS, Changing, PageRoute, Reading, fragment, page
+from sordino.serve.workbench.page_route import HEADERS, Changing, PageRoute, Reading, fragment, page, split_lines
+from sordino.synth.rule_proposals import Proposal, propose_rules
+from sordino.synth.rule_text import find_rule_problems, names_file
 
 # ---- A declaration by form: its fields become the text of a project file, checked as such. It opens no source and
 # sees no data
@@ -56,8 +58,18 @@ def write_declaration(form: Mapping[str, str]) -> str:
     for table in read_tables(form):
         lines += [""] * bool(lines) + (_public(table) if table.get("kind") == "public" else _private(table, budgets))
     text = "\n".join([*lines, ""])
-    _check(text)
+    _read_project(text)
     return text
+
+
+def propose_for(text: str) -> dict[str, list[Proposal]]:
+    """Return by table the rules that names and types suggest beside those that a declaration states; it is sound.
+
+    They are drafts for a person to judge: no source is opened.
+    """
+    tables = _read_project(text).tables.values()
+    proposals = {t.name: [p for p in propose_rules(t.domain) if p.text not in t.rules] for t in tables}
+    return {name: drafts for name, drafts in proposals.items() if drafts}
 
 
 def read_tables(form: Mapping[str, str]) -> list[Mapping[str, str]]:
@@ -95,6 +107,7 @@ def _private(form: Mapping[str, str], budgets: set[str]) -> list[str]:
         f"budget = {quote_text(name)}",
         f"neighbors = {quote_text(_text(form, 'neighbors'))}",
         f"privacy_unit = {_unit(form)}",
+        *_rules(form),
         *_columns(form, "tables"),
     ]
 
@@ -110,6 +123,18 @@ def _public(form: Mapping[str, str]) -> list[str]:
         *([f"max_rows = {_whole(most, 'the most rows of a key')}"] if most else []),
         *_columns(form, "public"),
     ]
+
+
+def _rules(form: Mapping[str, str]) -> list[str]:
+    """Return the key of the rules of synthetic rows; raises DeclarationError for one whose list is in a file."""
+    rules = split_lines(form.get("rules", ""))
+    for text in rules:
+        if names_file(text):
+            raise DeclarationError(
+                f"{text}: its file is not here; write this line into the saved project file, beside which it lies",
+                key="rules",
+            )
+    return [f"rules = [{', '.join(map(quote_text, rules))}]"] if rules else []
 
 
 def _cap(form: Mapping[str, str]) -> str:
@@ -219,13 +244,18 @@ def _number(text: str, key: str) -> str:
     return text.strip()
 
 
-def _check(text: str) -> None:
+def _read_project(text: str) -> Project:
+    """Return what a declaration states; raises DeclarationError with every problem that it has."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "sordino.toml"
         path.write_text(text, encoding="utf-8")
-        problems = check_file(path)
+        problems = [(one.key, one.message) for one in check_file(path)]
+        if not problems:
+            project = load_project(path)
+            problems = [(dotted_key(at), message) for at, message in find_rule_problems(project)]
     if problems:
-        raise DeclarationError("; ".join(f"{one.key}: {one.message}" if one.key else one.message for one in problems))
+        raise DeclarationError("; ".join(f"{key}: {message}" if key else message for key, message in problems))
+    return project
 
 
 # ---- The page that declares a table by form. It writes no file here: whoever holds the data puts the text into the
@@ -272,7 +302,8 @@ async def check_declaration(request: Request, session: Changing) -> Response:
         text = await run_in_threadpool(write_declaration, form)
     except DeclarationError as error:
         return fragment("problem.html", words=words_of(error))
-    return fragment("declared.html", text=text)
+    proposals = await run_in_threadpool(propose_for, text)
+    return fragment("declared.html", text=text, proposals=proposals)
 
 
 @DECLARE_PAGES.post("/declare/file")

@@ -31,6 +31,7 @@ from sordino.serve.workbench.page_route import (
     go,
     new_request,
     page,
+    split_lines,
 )
 from sordino.serve.workbench.question_pages import left_of, release_words, table_of
 from sordino.synth.methods import METHODS, load_method, method_steps, methods_with
@@ -41,10 +42,11 @@ _LOSS = ("epsilon", "delta", "rho")
 
 
 def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
-    """Return what a form states of a fit; all columns, unless some are not ticked.
+    """Return what a form states of a fit; all columns, unless some are not ticked. Rules are those ticked, then those written.
 
-    >>> read_fit({"table": "t", "epsilon": "1", "column:age": "on", "never": "age > 90"}, ["age", "sex"])
-    {'table': 't', 'epsilon': '1', 'columns': ['age'], 'never': ['age > 90']}
+    >>> form = {"table": "t", "epsilon": "1", "column:age": "on", "rules": "never age > 90", "proposed:age <= 99": "on"}
+    >>> read_fit(form, ["age", "sex"])
+    {'table': 't', 'epsilon': '1', 'columns': ['age'], 'rules': ['age <= 99', 'never age > 90']}
     """
     options: dict[str, Any] = {name: form[name] for name in ("table", "method", *_LOSS) if form.get(name)}
     ticked = [name for name in columns if form.get(f"column:{name}")]
@@ -54,13 +56,12 @@ def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
         options["columns"] = ticked
     for name in ("cap", "assume_rows"):
         options |= whole_number(form, name)
-    if rules := _lines(form.get("never", "")):
-        options["never"] = rules
-    if pairs := _lines(form.get("at_most", "")):
-        options["at_most"] = [_split(line, "<=") for line in pairs]
+    ticked_rules = [name.removeprefix("proposed:") for name in form if name.startswith("proposed:")]
+    if rules := [*ticked_rules, *split_lines(form.get("rules", ""))]:
+        options["rules"] = list(dict.fromkeys(rules))
     if predicted := form.get("predict", "").strip():
         options["predict"] = _split(predicted, ",")
-    if sets := _lines(form.get("sets", "")):
+    if sets := split_lines(form.get("sets", "")):
         options["marginals" if options.get("method") == "marginals" else "workload"] = [
             _split(line, ",") for line in sets
         ]
@@ -81,10 +82,6 @@ def whole_number(form: Mapping[str, str], name: str) -> dict[str, int]:
     if not text.isascii() or not text.isdigit() or len(text) > 12:
         raise DeclarationError("must be a whole number", key=name)
     return {name: int(text)}
-
-
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _split(line: str, by: str) -> list[str]:
@@ -129,8 +126,11 @@ async def show_fit_form(request: Request, session: Reading, name: str) -> Respon
     """Show the form that fits a model of a table."""
     service = service_of(request)
     table = await run_in_threadpool(table_of, service, session.visitor, name)
+    declared, proposals = await run_in_threadpool(_models(request).list_rules, session.visitor, name)
     words: dict[str, Any] = {
         "table": table,
+        "rules": declared,
+        "proposals": proposals,
         "columns": _columns(table),
         "methods": {name: load_method(name).label for name in METHODS},
         "methods_with": methods_with,

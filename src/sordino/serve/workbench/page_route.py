@@ -102,6 +102,11 @@ async def pick(request: Request, *names: str) -> dict[str, str]:
     return {name: form.get(name, "").strip() for name in names}
 
 
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a field of several, without those that are empty."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 class PageRoute(APIRoute):
     """A route whose errors are pages: whoever is not signed in is sent to sign in, others read what was wrong."""
 

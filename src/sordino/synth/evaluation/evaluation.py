@@ -44,8 +44,8 @@ class Prediction:
         """Return the figures as JSON data."""
         plain: dict[str, Any] = {
             "condition": self.condition,
-            "right": {"value": _finite(self.original.accuracy), "error95": _finite(self.original.error(1.96))},
-            "right_by_the_larger_side": _finite(self.original.base),
+            "right": self.original.right.to_dict(),
+            "right_by_the_larger_side": self.original.right_by_the_larger_side.to_dict(),
             "right_on_synthetic": self.synthetic.accuracy,
         }
         if self.reference is not None:
@@ -145,8 +145,7 @@ class Evaluation:
         words += self._correlation_lines()
         words += self._distribution_lines()
         if self.prediction is not None:
-            hits = self.prediction.original
-            words.append(f"predicted right: {hits.accuracy:.3f} within {hits.error(1.96):.3f}")
+            words.append(f"predicted right: {self.prediction.original.right.with_error(3)}")
             if self.prediction.ranking is not None:
                 words.append(f"AUC: {self.prediction.ranking.text()}")
         words += self._violation_lines()
@@ -157,7 +156,8 @@ class Evaluation:
         if self.correlations is None:
             return []
         kinds = [c for c in (self.correlations, self.pearson) if c is not None]
-        error = f", query error {self.correlations.error:.2f}" if self.correlations.error else ""
+        reach = self.correlations.error
+        error = f", query error {reach:.2f}" if reach and math.isfinite(reach) else ""
         parts = [
             f"by less than the noise shows, at most {round_up(c.difference.most, 2)} ({c.kind})"
             if c.difference.shown is None
@@ -245,8 +245,8 @@ class Evaluation:
             lines.append(f"workload: {w.describe()}; 95% intervals held {100 * w.coverage:.0f}%")
         if self.prediction is not None:
             hits = self.prediction.original
-            error = "" if self.exact else f", error {hits.error(1.96):.3f}"
-            lines.append(f"prediction: {hits.accuracy:.3f} right{error}; {hits.base:.3f} by the larger side alone")
+            base = hits.right_by_the_larger_side
+            lines.append(f"prediction: right {hits.right.with_error(3)}; by the larger side alone {base.text(3)}")
             if self.prediction.ranking is not None and self.prediction.synthetic_ranking is not None:
                 ranking, own = self.prediction.ranking, self.prediction.synthetic_ranking
                 lines.append(f"AUC of the scorecard: {ranking.text()}; on synthetic rows {own.text()}")
@@ -280,8 +280,3 @@ def _short(loss: Loss) -> str:
     if "/" not in words:
         return words
     return ", ".join(f"about {name} {float(amount):.6g}" for name, amount in loss.amounts().items())
-
-
-def _finite(value: float) -> float | None:
-    """Return a number as JSON has it: null for one that there is none of."""
-    return value if math.isfinite(value) else None

@@ -47,7 +47,6 @@ from sordino.synth.evaluation.table_counts import Counter, ExactCounter, Private
 from sordino.synth.evaluation.trained_models import (
     Rows,
     TrainedScore,
-    can_train,
     require_trainable,
     score_condition,
     score_number,
@@ -159,9 +158,9 @@ def evaluate(
     (correlations) : 2 (distributions) : 2 (workload) : 1 (predict) : 1 (auc) : 1 (rules), and their losses add up to what was
     charged. A figure that the noise hides is not shown: it says what it is at most. Against an Arrow table, or the path of a
     CSV file (names in its first line, or as `csv` says) or a Parquet file, give `non_private=True`: the figures are then
-    exact, and say so; `predict` also trains models of scikit-learn where it is installed (AUC of a condition, R2 of a column
-    of numbers). Three-way distances are of 60 random sets at most. Raises DeclarationError or QuestionRefused before
-    anything is spent.
+    exact, and say so; `predict` also trains a logistic regression for a condition (AUC), or a linear one for a column of
+    numbers (R2), and boosted trees where scikit-learn is installed. Three-way distances are of 60 random sets at most. Raises
+    DeclarationError or QuestionRefused before anything is spent.
     """
     open_rows = not hasattr(against, "adapt")
     if open_rows and (not non_private or any(v is not None for v in loss.values())):
@@ -273,10 +272,10 @@ def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
 
 
 def _train(plan: EvaluationPlan, table: pa.Table, real: Sequence[Codes]) -> tuple[TrainedScore, ...]:
-    """Return how well models of scikit-learn predict, NOT PRIVATE; none where it is not installed or nothing is predicted."""
+    """Return how well models that learn from synthetic rows predict, NOT PRIVATE; none where nothing is predicted."""
     model = plan.model
     card = plan.scorecard
-    if not can_train() or (card is None and plan.target is None):
+    if card is None and plan.target is None:
         return ()
     columns = model.parts.columns
     steps = [encode_steps(table, c)[0] if c.ordered else k for c, k in zip(columns, real, strict=True)]

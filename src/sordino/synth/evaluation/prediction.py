@@ -28,6 +28,7 @@ from sordino.core.estimates.curve import normal_quantile
 from sordino.core.time_zones import EPOCH, local_time
 from sordino.synth.encoded_column import label_of
 from sordino.synth.evaluation.figure import CONFIDENCE, Figure, round_up
+from sordino.synth.evaluation.linear_models import fit_logistic
 from sordino.synth.expression_eval import column_cells, evaluate_condition, names_in
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ _PER_POINT = 8.0
 # Bands of the score that rows are counted by.
 _BANDS = 6
 _ROWS = 40_000
-_STEPS = 12
 _RIDGE = 3.0
 
 
@@ -89,10 +89,23 @@ class ConfusionMatrix:
         sides = [self.cells[0][side] + self.cells[1][side] for side in (0, 1)]
         return min(max(max(sides) / whole, 0.0), 1.0) if whole > 0 else math.nan
 
-    def error(self, reach: float) -> float:
-        """Return the error of the accuracy from the noise, `reach` deviations: of hits, and of the rows they are of."""
+    @property
+    def right(self) -> Figure:
+        """The accuracy with the reach of its noise."""
+        return Figure(self.accuracy, self.error(normal_quantile(CONFIDENCE)))
+
+    @property
+    def right_by_the_larger_side(self) -> Figure:
+        """The base with the reach of its noise, that of an accuracy of the same share."""
+        return Figure(self.base, self.error(normal_quantile(CONFIDENCE), of=self.base))
+
+    def error(self, reach: float, *, of: float | None = None) -> float:
+        """Return the error of the accuracy, or `of` another share, from the noise, `reach` deviations.
+
+        The noise is of the rows that are counted, and of all rows, which they are a share of.
+        """
         whole = sum(map(sum, self.cells))
-        a = self.accuracy
+        a = self.accuracy if of is None else of
         return reach * math.sqrt(2.0 * self.variance * ((1 - a) ** 2 + a**2)) / whole if whole > 0 else math.inf
 
 
@@ -311,15 +324,5 @@ def _logistic(codes: Sequence[Codes], sizes: Sequence[int], truth: Any) -> list[
     starts = np.cumsum([1, *sizes])
     for start, code in zip(starts, codes, strict=False):
         design[np.arange(rows), start + code] = 1.0
-    weights = np.zeros(design.shape[1])
-    ridge = np.full(design.shape[1], _RIDGE)
-    ridge[0] = 1e-6
-    for _ in range(_STEPS):
-        likely = 1.0 / (1.0 + np.exp(-np.clip(design @ weights, -30, 30)))
-        slope = design.T @ (truth - likely) - ridge * weights
-        bend = (design * (likely * (1.0 - likely))[:, None]).T @ design + np.diag(ridge)
-        step = np.linalg.solve(bend, slope)
-        weights += step
-        if float(np.abs(step).max()) < 1e-3:
-            break
+    weights = fit_logistic(design, truth, _RIDGE)
     return [weights[:1], *(weights[a:b] for a, b in itertools.pairwise(starts))]

@@ -1,4 +1,7 @@
-"""Train on synthetic rows, test on the table's own, NOT PRIVATE: models of scikit-learn, beside those trained on real rows."""
+"""Train on synthetic rows, test on the table's own, NOT PRIVATE: beside models of the same kind that learn from real rows.
+
+Logistic and linear regression are always there; boosted trees where scikit-learn is installed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.core.errors import DeclarationError
+from sordino.synth.evaluation.linear_models import explained, fit_linear, fit_logistic, rank_auc
 
 if TYPE_CHECKING:
     from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
@@ -19,7 +23,11 @@ if TYPE_CHECKING:
 _MOST_ROWS = 20_000
 # Values of a column without an order that have an indicator of their own; the others share none.
 _MOST_VALUES = 100
-HOW_TO_INSTALL = "scikit-learn is not installed: pip install 'sordino[evaluate]'"
+# What is added to the squares of the weights of standardized features.
+_RIDGE = 1.0
+
+# From features and targets to what predicts from features: a number that rises with the target.
+Trainer = Callable[["Floats", Any], Callable[["Floats"], "Floats"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,47 +67,32 @@ class Rows:
         return Rows([k[places] for k in self.keys], [s[places] for s in self.steps])
 
 
-def can_train() -> bool:
+def has_boosted_trees() -> bool:
     """Return whether scikit-learn is installed."""
     return importlib.util.find_spec("sklearn") is not None
 
 
 def require_trainable(model: Model, target: str) -> None:
-    """Raise DeclarationError where a column is no number, or scikit-learn is not installed."""
+    """Raise DeclarationError where a column is no number."""
     column = model.parts.columns[model.columns.index(target)]
     if not column.ordered:
         raise DeclarationError(
             f"{target!r} is no number: predict a condition, such as \"{target} = '...'\", or a column of numbers"
         )
-    if not can_train():
-        raise DeclarationError(f"a column of numbers is predicted by models of scikit-learn. {HOW_TO_INSTALL}")
 
 
 def score_condition(
     model: Model, words: str, used: Sequence[str], truths: tuple[Any, Any], synthetic: Rows, original: Rows
 ) -> tuple[TrainedScore, ...]:
     """Return the AUC of models that predict a condition from columns that it does not use; `truths` are of both tables."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import roc_auc_score
-
-    kinds: dict[str, Callable[[], Any]] = {
-        "logistic regression": lambda: LogisticRegression(max_iter=500),
-        "boosted trees": lambda: HistGradientBoostingClassifier(random_state=0),
-    }
-
-    def score(fitted: Any, features: Floats, truth: Any) -> float:
-        return float(roc_auc_score(truth, fitted.predict_proba(features)[:, 1]))
-
-    return _score(model, words, set(used), truths, (synthetic, original), kinds, score, "AUC")
+    kinds: dict[str, Trainer] = {"logistic regression": lambda x, y: _linear(fit_logistic(_with_ones(x), y, _RIDGE))}
+    if has_boosted_trees():
+        kinds["boosted trees"] = _boosted_classifier
+    return _score(model, words, set(used), truths, (synthetic, original), kinds, rank_auc, "AUC")
 
 
 def score_number(model: Model, target: str, synthetic: Rows, original: Rows) -> tuple[TrainedScore, ...]:
     """Return the R2 of models that predict a column of numbers from all others; rows without a value take no part."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-    from sklearn.linear_model import RidgeCV
-    from sklearn.metrics import r2_score
-
     place = model.columns.index(target)
     column = model.parts.columns[place]
     valued = [
@@ -107,15 +100,32 @@ def score_number(model: Model, target: str, synthetic: Rows, original: Rows) -> 
         for rows in (synthetic, original)
     ]
     values = valued[0].steps[place] * float(column.unit), valued[1].steps[place] * float(column.unit)
-    kinds: dict[str, Callable[[], Any]] = {
-        "linear regression": lambda: RidgeCV(alphas=np.logspace(-3, 3, 7)),
-        "boosted trees": lambda: HistGradientBoostingRegressor(random_state=0),
-    }
+    kinds: dict[str, Trainer] = {"linear regression": lambda x, y: _linear(fit_linear(_with_ones(x), y, _RIDGE))}
+    if has_boosted_trees():
+        kinds["boosted trees"] = _boosted_regressor
+    return _score(model, target, {target}, values, (valued[0], valued[1]), kinds, explained, "R2")
 
-    def score(fitted: Any, features: Floats, truth: Any) -> float:
-        return float(r2_score(truth, fitted.predict(features)))
 
-    return _score(model, target, {target}, values, (valued[0], valued[1]), kinds, score, "R2")
+def _linear(weights: Floats) -> Callable[[Floats], Floats]:
+    return lambda features: _with_ones(features) @ weights
+
+
+def _with_ones(features: Floats) -> Floats:
+    return np.concatenate([np.ones((len(features), 1)), features], axis=1)
+
+
+def _boosted_classifier(features: Floats, truth: Any) -> Callable[[Floats], Floats]:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    fitted: Any = HistGradientBoostingClassifier(random_state=0).fit(features, truth)
+    return lambda rows: np.asarray(fitted.predict_proba(rows)[:, 1])
+
+
+def _boosted_regressor(features: Floats, values: Floats) -> Callable[[Floats], Floats]:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    fitted: Any = HistGradientBoostingRegressor(random_state=0).fit(features, values)
+    return lambda rows: np.asarray(fitted.predict(rows))
 
 
 def _score(
@@ -124,8 +134,8 @@ def _score(
     used: set[str],
     targets: tuple[Any, Any],
     tables: tuple[Rows, Rows],
-    kinds: dict[str, Callable[[], Any]],
-    score: Callable[[Any, Floats, Any], float],
+    kinds: dict[str, Trainer],
+    score: Callable[[Any, Floats], float],
     measure: str,
 ) -> tuple[TrainedScore, ...]:
     columns = [(i, c) for i, c in enumerate(model.parts.columns) if c.name not in used and c.size > 1]
@@ -134,7 +144,7 @@ def _score(
     train, test = slice(0, 2 * _MOST_ROWS, 2), slice(1, 2 * _MOST_ROWS, 2)
     drawn = slice(0, _MOST_ROWS)
     scores = []
-    for kind, make in kinds.items():
+    for kind, train_on in kinds.items():
         values = []
         for features, target in ((synthetic[drawn], targets[0][drawn]), (original[train], targets[1][train])):
             if len(np.unique(target)) < 2 or len(np.unique(targets[1][test])) < 2:
@@ -142,8 +152,8 @@ def _score(
                 continue
             mean, spread = features.mean(axis=0), features.std(axis=0)
             scale = np.where(spread > 0, spread, 1.0)
-            fitted = make().fit((features - mean) / scale, target)
-            values.append(score(fitted, (original[test] - mean) / scale, targets[1][test]))
+            predict = train_on((features - mean) / scale, target)
+            values.append(score(targets[1][test], predict((original[test] - mean) / scale)))
         scores.append(TrainedScore(words, kind, measure, values[0], values[1]))
     return tuple(scores)
 

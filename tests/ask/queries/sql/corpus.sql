@@ -726,7 +726,7 @@ SELECT region, qty, COUNT(*) AS n FROM orders GROUP BY region; -- refused: SELEC
 SELECT region, LAG(price) OVER (ORDER BY day) AS p FROM orders; -- refused: OVER is of rows of single persons
 SELECT * FROM orders WHERE price > 10 ORDER BY price LIMIT 5; -- refused: rows are never released
 SELECT DISTINCT ON (region) region, price FROM orders; -- refused: DISTINCT
-SELECT region, DENSE_RANK() OVER (ORDER BY region) AS r FROM (SELECT DISTINCT ON (region) region, price FROM orders) t; -- refused: rows of single persons
+SELECT region, DENSE_RANK() OVER (ORDER BY region) AS r FROM (SELECT DISTINCT ON (region) region, price FROM orders) t; -- refused: DISTINCT ON shows a row of each group
 SELECT COUNT(*) AS n FROM orders WHERE price > '5 euros'; -- refused: a number is needed, not '5 euros'
 SELECT COUNT(*) AS n FROM orders WHERE region > 5; -- refused: of which one is text and the other is not
 SELECT COUNT(*) AS n FROM orders WHERE customer > 'c100'; -- refused: customer is an identifier
@@ -851,7 +851,7 @@ SELECT AVG(m) AS a FROM (SELECT customer, SUM(qty) AS m FROM orders WHERE custom
 SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM orders o JOIN stores s ON s.store_id = o.store_id AND s.country = 'NL');
 SELECT COUNT(*) AS n FROM logins l WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = l.customer AND o.customer IN (SELECT customer FROM logins WHERE failed));
 SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT device FROM logins); -- refused: asks about the same people
-SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins GROUP BY customer, device); -- refused: grouped by the privacy unit
+SELECT COUNT(*) AS n FROM orders WHERE customer IN (SELECT customer FROM logins GROUP BY customer, device); -- refused: names the privacy unit
 -- == Different values, and values of a person
 SELECT VARIANCE(DISTINCT qty) AS v, STDDEV(DISTINCT qty) AS s FROM orders;
 SELECT region, VAR_POP(DISTINCT rating) AS v FROM orders GROUP BY region ORDER BY 1;
@@ -938,7 +938,7 @@ SELECT YEAR(day) AS y, MODE(store_id) AS m FROM orders GROUP BY 1 HAVING COUNT(*
 SELECT UPPER(region) AS r, channel FROM (SELECT DISTINCT region, channel FROM orders) t WHERE channel IS NOT NULL ORDER BY r, channel;
 SELECT region, ROW_NUMBER() OVER (ORDER BY region) AS r FROM (SELECT DISTINCT region FROM orders) t;
 WITH d AS (SELECT DISTINCT region, channel FROM orders) SELECT d.region, d.channel, COALESCE(t.n, 0) AS n FROM d LEFT JOIN (SELECT region, channel, COUNT(*) AS n FROM orders WHERE returned GROUP BY 1, 2) t ON d.region = t.region AND d.channel = t.channel ORDER BY 1, 2;
-SELECT region, MODE(channel) AS m FROM orders GROUP BY ROLLUP(region); -- refused: MODE goes with one GROUP BY
+SELECT region, MODE(channel) AS m FROM orders GROUP BY ROLLUP(region);
 SELECT MODE(LENGTH(region)) AS m, MODE(MONTH(day)) AS d FROM orders;
 SELECT AVG(p) AS a FROM (SELECT PERCENT_RANK() OVER (PARTITION BY customer ORDER BY price) AS p FROM orders) t;
 SELECT AVG(p) AS a FROM (SELECT CUME_DIST() OVER (PARTITION BY customer ORDER BY placed) AS p FROM orders) t;
@@ -1030,7 +1030,7 @@ SELECT grade, COUNT(*) AS pupils FROM (SELECT customer, CASE WHEN AVG(rating) >=
 SELECT region, AVG(rating) AS mean, AVG(rating) - (SELECT AVG(rating) FROM orders) AS apart, (AVG(rating) - (SELECT AVG(rating) FROM orders)) / (SELECT STDDEV(rating) FROM orders) AS z FROM orders GROUP BY region ORDER BY region;
 SELECT NTILE(2) OVER (ORDER BY s DESC) AS half, region, s FROM (SELECT region, SUM(qty) AS s FROM orders GROUP BY region) t ORDER BY half, region;
 SELECT COUNT(*) AS improved FROM (SELECT customer, ARG_MIN(rating, placed) AS r0, ARG_MAX(rating, placed) AS r1 FROM orders WHERE rating IS NOT NULL GROUP BY customer) t WHERE r1 > r0;
-SELECT CORR(qty, rating) AS r, REGR_SLOPE(rating, qty) AS slope FROM orders; -- refused: REGR_SLOPE
+SELECT CORR(qty, rating) AS r, REGR_SLOPE(rating, qty) AS slope FROM orders;
 SELECT REPEAT('*', 3) AS stars, COUNT(*) AS n FROM orders WHERE rating = 3; -- refused: REPEAT
 SELECT region, COUNT(*) FILTER (WHERE rating >= 3) AS passed, COUNT(rating) AS sat, PRINTF('%.1f%%', 100.0 * COUNT(*) FILTER (WHERE rating >= 3) / COUNT(rating)) AS rate FROM orders GROUP BY region ORDER BY region;
 
@@ -1086,7 +1086,7 @@ SELECT COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.
 SELECT COUNT(*) AS n FROM orders t WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.placed > t.placed);
 SELECT region, COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = t.customer AND l.minutes > t.qty) GROUP BY region ORDER BY 1;
 SELECT COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.region <> t.region);
-SELECT COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.day > t.day AND o.day <= t.day + INTERVAL 30 DAY); -- refused: JOIN the tables by the unit
+SELECT COUNT(*) AS n FROM orders t WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.day > t.day AND o.day <= t.day + INTERVAL 30 DAY);
 SELECT COUNT(DISTINCT customer) AS n FROM orders t WHERE channel = 'web' AND EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.channel = 'shop' AND o.placed > t.placed);
 SELECT region, COUNT(*) AS n FROM orders t WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE t.customer = o.customer AND t.rating < o.rating AND o.member) AND qty > 2 GROUP BY region ORDER BY region;
 SELECT COUNT(*) FILTER (WHERE EXISTS (SELECT 1 FROM logins l WHERE l.customer = t.customer AND l.minutes + 1 <= t.qty * 5)) AS n FROM orders t;

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-MOST_ROWS = 2**20  # a unit with more counts as if it had these: public
-_SINGLE, _OCTAVE = 8, 4  # bins of one number each, then bins a power of two
+# a public bound: a unit with more rows counts as one with so many
+MOST_ROWS = 2**20
+# bins of one number each, then bins a power of two
+_SINGLE = 8
+_OCTAVE = 4
 
 
 def contribution_bins() -> tuple[int, ...]:
@@ -43,7 +46,7 @@ def contribution_bins() -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """Count units by their number of rows, or by the number of different keys `of` in them, in public bins.
+    """The numbers of units by their number of rows, or by that of different keys `of` in them, in public bins.
 
     With `pairs`, count pairs of unit and key by their number of rows, for the first so many keys of each unit.
 
@@ -87,11 +90,11 @@ class Contributions:
         def select(on: Primitives) -> exp.Select:
             from sqlglot import exp
 
-            relation = on.units(None if self.of is None else _key(on, self.of, domain), pairs=self.pairs)
-            held = exp.column("sordino_has")
-            most = exp.Least(this=held, expressions=[exp.Literal.number(MOST_ROWS)])
-            chosen = [exp.alias_(most, "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
-            return exp.Select(expressions=chosen).from_(relation).group_by(exp.Literal.number(1))
+            relation = on.units(None if self.of is None else keys(self.of, domain).row_code(on), pairs=self.pairs)
+            row_count = exp.column("sordino_has")
+            most = exp.Least(this=row_count, expressions=[exp.Literal.number(MOST_ROWS)])
+            columns = [exp.alias_(most, "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
+            return exp.Select(expressions=columns).from_(relation).group_by(exp.Literal.number(1))
 
         return [Scan(f"contributions {json.dumps([plain(self.of), self.pairs])}", select)]
 
@@ -112,9 +115,3 @@ class Contributions:
             return f"the number of pairs of unit and {describe(self.of)} by their number of rows"
         what = "rows" if self.of is None else f"keys of {describe(self.of)}"
         return f"the number of units by their number of {what}"
-
-
-def _key(on: Primitives, of: Node, domain: Domain) -> exp.Expression:
-    found = keys(of, domain)
-    cell = found.build(on)
-    return cell if found.code is None else found.code(on, cell)

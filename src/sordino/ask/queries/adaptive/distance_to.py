@@ -20,13 +20,15 @@ from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors, Sensitivity
 
-PARTS = 1024  # parts of a row in which models, and so distances, are measured
-_LARGEST = 2**52  # parts in a cell of a model: sums of differences stay within 63 bits
+# the parts of a row in which models, and so distances, are measured
+PARTS = 1024
+# the most parts in a cell of a model: sums of differences stay within 63 bits
+_LARGEST = 2**52
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distances:
-    """Ask for the l1 distance between each exact table of counts and its public model, as one vector.
+    """The l1 distances between exact tables of counts and their public models, as one vector.
 
     `models` gives for each table its cells, flat in row-major order, as whole numbers of `1 / PARTS` rows.
 

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-PARTS = 1024  # parts of a bin's width in which offsets are counted
-TOP = 63  # binary digits of the largest magnitude, in steps, that has a bin
+# the parts of a bin's width in which offsets are counted
+PARTS = 1024
+# the binary digits of the largest magnitude, in steps, that has a bin
+TOP = 63
 _FINEST = Fraction(1, 2**20)
 
 
@@ -49,14 +51,14 @@ def search_number(of: Node, domain: Domain, *, coarse: bool) -> BoundNumber:
             step = Fraction(1) if coarse or reach >= STORED * _FINEST else _FINEST
             finer = Real(column.lower, column.upper, resolution=step, missing=column.missing)
             return bind_number(of, Domain({**domain.columns, value.name: finer}, row_ceiling=domain.row_ceiling))
-    found = bind_number(of, domain)
-    if found.kind != "number":
-        words = f"{describe(of)} is a {found.kind}: its bounds are declared, and need no search. Where its values lie is told by"
+    number = bind_number(of, domain)
+    if number.kind != "number":
+        words = f"{describe(of)} is a {number.kind}: its bounds are declared, and need no search. Where its values lie is told by"
         raise QuestionRefused(
             f'{words} quantiles near both ends, sd.quantiles("{describe(of)}", [0.01, 0.99])',
             sql=f"{words} QUANTILE_CONT({describe(of)}, 0.01) and QUANTILE_CONT({describe(of)}, 0.99)",
         )
-    return found
+    return number
 
 
 def powers_of_two() -> tuple[int, ...]:
@@ -74,7 +76,7 @@ def powers_of_two() -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MagnitudeHistogram:
-    """Count rows in the bins [e0, e1), ..., [e(n-1), en], edges in steps; what lies outside is clipped to the ends.
+    """Counts of rows in the bins [e0, e1), ..., [e(n-1), en], edges in steps; values outside are clipped to the ends.
 
     With `offsets`, also the sum of (x - start) / width over each bin, in 1 / PARTS, rounded down once a bin.
 
@@ -106,7 +108,8 @@ class MagnitudeHistogram:
         grown = moved.rescale(Fraction(PARTS + 1))
         because = f"{moved.because}, and offsets by a width each"
         return [
-            (moved.rescale(Fraction(PARTS)), Fraction(3, 4)),  # the bounds follow from the counts, the sums from both
+            # the bounds follow from the counts, the sums from both
+            (moved.rescale(Fraction(PARTS)), Fraction(3, 4)),
             (Sensitivity(grown.l0, grown.l1, grown.l2_squared, grown.linf, because), Fraction(1, 4)),
         ]
 
@@ -121,15 +124,15 @@ class MagnitudeHistogram:
             from sqlglot import exp
 
             low, high = self.edges[0], self.edges[-1]
-            found = search_number(self.of, domain, coarse=self.coarse)
-            value = clip(found, low * found.unit, high * found.unit)
+            number = search_number(self.of, domain, coarse=self.coarse)
+            value = clip(number, low * number.unit, high * number.unit)
             place = bin_index(value, self.edges)
-            chosen = [exp.alias_(place(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
+            columns = [exp.alias_(place(on), "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
             if self.offsets:
                 moved = exp.Sub(this=on.wide(value.build(on)), expression=whole(low))
-                chosen.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
-            made = exp.Select(expressions=chosen).from_(on.source(), copy=False)
-            return made.group_by(exp.Literal.number(1), copy=False)
+                columns.append(exp.alias_(exp.Sum(this=exp.paren(moved)), "t1"))
+            rows = exp.Select(expressions=columns).from_(on.source(), copy=False)
+            return rows.group_by(exp.Literal.number(1), copy=False)
 
         of = json.dumps([plain(self.of), self.coarse, self.offsets])
         return [Scan(f"magnitudes {of} {_text_of(self.edges)}", select)]
@@ -155,14 +158,15 @@ class MagnitudeHistogram:
         return f"the number of rows in {len(self.edges) - 1} bins of {describe(self.of)}"
 
 
-@lru_cache(8)  # hundreds of candidates ask for the scan of one histogram
+# hundreds of candidates ask for the scan of one histogram
+@lru_cache(8)
 def _text_of(edges: tuple[int, ...]) -> str:
     return json.dumps(edges)
 
 
 @dataclass(frozen=True, slots=True)
 class TailCount:
-    """Score one edge of a histogram by the rows beyond it: few (target - rows), many (rows - target), near (-distance).
+    """The score of one edge of a histogram by the rows beyond it: few (target - rows), many (rows - target), near (-distance).
 
     `handicap`, a public number, is taken off, so that of many empty edges the nearest is likely.
 
@@ -219,7 +223,7 @@ class TailCount:
 
 @dataclass(frozen=True, slots=True)
 class OutsideCount:
-    """Count the rows below bin `first` of a histogram, from there to before bin `last`, and from `last` on.
+    """Counts of rows below bin `first` of a histogram, from there to before bin `last`, and from `last` on.
 
     Theorem: a row is in one of the three, so they move by C in l1 (add_remove; replace: 2C).
     """

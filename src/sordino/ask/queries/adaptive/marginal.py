@@ -16,7 +16,7 @@ from sordino.ask.queries.expressions.bound_number import BoundNumber, bin_index
 from sordino.ask.queries.expressions.compile import bind_number
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.nodes import Name
-from sordino.ask.queries.expressions.sql_trees import sql
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.ask.queries.sensitivity_rules import count_sensitivity, stack
 from sordino.core.domain import Column, Domain, Identifier, keep_missing
 from sordino.core.errors import QuestionRefused
@@ -27,17 +27,19 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
-SparseCounts = tuple[
-    Integers, Integers
-]  # keys of shape (cells, axes), how many rows each (cells): only cells that occur
-VectorShare = tuple[
-    Sensitivity, Fraction
-]  # how far one unit moves one vector, in whole steps, and its share of the loss
+# keys of shape (cells, axes), and how many rows each has (cells): only cells that occur
+SparseCounts = tuple[Integers, Integers]
+# how far one unit moves one vector, in whole steps, and its share of the loss
+VectorShare = tuple[Sensitivity, Fraction]
 
-_MOST_CELLS = 1 << 26  # cells of one table: the noise of a table is drawn cell by cell
-MOST_AXES = 31  # of one scan: PostgreSQL's bits that say which axes a grouping set leaves out
-_FEW_CELLS = 1 << 17  # cells of raw keys that an engine may return for one table, whatever its codes
-_MOST_RUNS = 1000  # of keys with one code, which SQL finds by halving
+# the most cells of one table: the noise of a table is drawn cell by cell
+_MOST_CELLS = 1 << 26
+# the most axes of one scan: PostgreSQL has as many bits to say which axes a grouping set leaves out
+MOST_AXES = 31
+# the cells of raw keys that an engine may return for one table, whatever its codes
+_FEW_CELLS = 1 << 17
+# the most runs of keys with one code, which SQL finds by halving
+_MOST_RUNS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Axis:
 
     def keys(self, domain: Domain) -> Keys:
         """Return the keys and the SQL of each row's key, NULL for a row that is left out."""
-        column = domain.columns.get(self.column) or domain[self.column]  # which says what is declared instead
+        # the second form raises, and says which columns are declared
+        column = domain.columns.get(self.column) or domain[self.column]
         return _keys_of(self.column, column, self.edges, missing=self.missing)
 
     def size(self, domain: Domain) -> int:
@@ -69,7 +72,8 @@ class Axis:
         return max(self.codes) + 1
 
 
-Grouping = tuple[Axis, ...]  # axes whose codes are the classes of keys that are counted as one
+# axes whose codes are the classes of keys that are counted as one
+Grouping = tuple[Axis, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +108,16 @@ class ContingencyTable:
         cells = np.asarray(counted[0], dtype=np.int64)
         counts = np.asarray(counted[1], dtype=np.int64)
         shape = self.shape(domain)
-        kept = (cells >= 0).all(axis=1)
-        place = np.zeros(int(kept.sum()), dtype=np.int64)
+        has_key = (cells >= 0).all(axis=1)
+        place = np.zeros(int(has_key.sum()), dtype=np.int64)
         for i, (axis, size) in enumerate(zip(self.axes, shape, strict=True)):
-            keys_of = cells[kept, i]
+            keys_of = cells[has_key, i]
             codes = keys_of if axis.codes is None else np.asarray(axis.codes, dtype=np.int64)[keys_of]
             if codes.size and int(codes.max()) >= size:
                 raise ValueError("a key outside its declared labels")
             place = place * size + codes
         exact_counts = np.zeros(math.prod(shape), dtype=np.int64)
-        np.add.at(exact_counts, place, counts[kept])
+        np.add.at(exact_counts, place, counts[has_key])
         return exact_counts
 
     def sensitivity(self, domain: Domain, neighbors: Neighbors) -> Sensitivity:
@@ -123,7 +127,7 @@ class ContingencyTable:
 
 @dataclass(frozen=True, slots=True)
 class MarginalQuery:
-    """Ask for several tables of counts at once, one noisy vector each; `shares` splits the loss, None equally.
+    """Several tables of counts at once, one noisy vector each; `shares` splits the loss, None equally.
 
     Theorem: a unit of C rows moves each of k tables by at most C in l1 under add_remove (2C under replace), since a row
     is in one cell of a table; so all together by kC in l1 and, with noise of equal width, sqrt(k) C in l2.
@@ -173,7 +177,7 @@ def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], do
     sizes = [Axis(axis.column, axis.edges, missing=axis.missing).size(domain) for axis in grouping]
     if math.prod(sizes) <= _FEW_CELLS:
         return grouping
-    made = []
+    coarse = []
     for axis in grouping:
         codes = list(
             dict.fromkeys(other.codes for table in tables for other in table.axes if other.column == axis.column)
@@ -183,8 +187,8 @@ def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], do
             _, places = np.unique(np.array(codes), axis=1, return_inverse=True)
             if np.count_nonzero(np.diff(places.ravel())) < _MOST_RUNS:
                 classes = tuple(places.ravel().tolist())
-        made.append(replace(axis, codes=classes))
-    return tuple(made)
+        coarse.append(replace(axis, codes=classes))
+    return tuple(coarse)
 
 
 def tells_apart(grouping: Grouping, table: ContingencyTable) -> bool:
@@ -209,20 +213,18 @@ def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Doma
     axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
     inner: list[Any] = []
     for i, axis in enumerate(axes):
-        found = axis.keys(domain)
-        cell = found.build(on)
-        code = cell if found.code is None else found.code(on, cell)
+        code = axis.keys(domain).row_code(on)
         inner.append(exp.alias_(code if axis.codes is None else _class_of(code, axis.codes, on), f"k{i}"))
     rows = exp.Select(expressions=inner).from_(on.source())
     names = [exp.column(f"k{i}") for i in range(len(axes))]
     sets = dict.fromkeys(tuple(axes.index(axis) for axis in grouping) for grouping in groupings)
     left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=names), "left_out")
     count = exp.alias_(exp.Count(this=exp.Star()), "t0")
-    chosen: list[Any] = [*(n.copy() for n in names), left_out, count]
+    columns: list[Any] = [*(n.copy() for n in names), left_out, count]
     groups = exp.GroupingSets(expressions=[exp.Tuple(expressions=[names[i].copy() for i in s]) for s in sets])
-    made = exp.Select(expressions=chosen).from_(rows.subquery("sordino_keys"))
-    made.set("group", exp.Group(grouping_sets=[groups]))
-    return made
+    select = exp.Select(expressions=columns).from_(rows.subquery("sordino_keys"))
+    select.set("group", exp.Group(grouping_sets=[groups]))
+    return select
 
 
 def _class_of(code: exp.Expression, classes: Sequence[int], on: Primitives) -> exp.Expression:
@@ -240,18 +242,20 @@ def join_words(words: Sequence[str]) -> str:
 @functools.lru_cache(maxsize=4096)
 def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missing: bool) -> Keys:
     """Return the keys of one column; all of it is declared, and an adaptive algorithm asks for the same ones again."""
-    found = keep_missing(column) if missing else column
-    domain = Domain({name: found})
-    kept = not isinstance(found, Identifier) and found.missing == "keep"
+    declared = keep_missing(column) if missing else column
+    domain = Domain({name: declared})
+    keeps_missing = not isinstance(declared, Identifier) and declared.missing == "keep"
     if edges is not None:
         of = bind_number(Name(name), domain)
         labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(edges))
-        return _with_missing(labels, of, kept, bin_index(of, edges))
+        return _with_missing(labels, of, keeps_missing, bin_index(of, edges))
     return keys(Name(name), domain)
 
 
-def _with_missing(labels: tuple[Any, ...], of: BoundNumber, kept: bool, build: Any) -> Keys:
-    if not (kept and of.missable):
+def _with_missing(labels: tuple[Any, ...], of: BoundNumber, keeps_missing: bool, build: Any) -> Keys:
+    if not (keeps_missing and of.missable):
         return Keys(labels, build)
     last = len(labels)
-    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))
+    return Keys(
+        (*labels, None), lambda on: trees().Coalesce(this=build(on), expressions=[trees().Literal.number(last)])
+    )

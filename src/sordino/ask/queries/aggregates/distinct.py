@@ -24,7 +24,7 @@ from sordino.core.neighbors import Neighbors, Sensitivity
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """Count the different values of a column, as declared: clipped, on their grid, missing cells left out.
+    """The number of different values of a column, as declared: clipped, on their grid, missing cells left out.
 
     With `others` the different combinations; a row in which any of them is missing has none, unless `missing`. A row has one
     combination, as it has one value, so the sensitivity is that of values, of which as many are possible as the columns' own
@@ -34,15 +34,16 @@ class Distinct:
     of: Node
     alias: str
     others: tuple[Node, ...] = ()
-    missing: bool = False  # whether a missing part is a value of a combination
+    # whether a missing part is a value of a combination
+    missing: bool = False
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of counts."""
         cells, counts = zip(*(distinct_cell(node, domain) for node in (self.of, *self.others)), strict=True)
         # A column that is named twice has one value in a row.
         different = dict(zip((self.of, *self.others), zip(counts, cells, strict=True), strict=True)).values()
-        known = [n + (self.missing and c.missable) for n, c in different if n is not None]
-        values = math.prod(known) if len(known) == len(different) else None
+        sizes = [n + (self.missing and c.missable) for n, c in different if n is not None]
+        values = math.prod(sizes) if len(sizes) == len(different) else None
         counted = _counted_column(self.of)
         column = counted.name if isinstance(counted, Name) and not self.others else None
         term = SqlAggregate("combinations" if self.missing else "distinct", cells[0], others=cells[1:])
@@ -86,19 +87,22 @@ class _OfValues:
 
     def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
         """Return how far one unit moves the vector."""
-        del droppable  # another row may bring another value, whether or not rows can drop out
+        # it plays no part: another row may bring another value, whether or not rows can drop out
+        del droppable
         return distinct_sensitivity(neighbors, cells=cells, values=self.values, column=self.column)
 
 
-_MOST_DISTINCT_SUM = 2**62  # steps, so that every engine's 64 bits hold the sum of all declared values
+# in steps: every engine's 64 bits hold the sum of all declared values
+_MOST_DISTINCT_SUM = 2**62
 
 
-DISTANCES = {"distances": 1, "squares": 2}  # what SQL's VARIANCE(DISTINCT x) is made of, by power
+# what SQL's VARIANCE(DISTINCT x) is made of, by power
+DISTANCES = {"distances": 1, "squares": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctSum:
-    """Sum the different values of a bounded number, each once; missing cells are left out.
+    """The sum of the different values of a bounded number, each once; missing cells are left out.
 
     With a `power` of 1 or 2 of their distances from the lower bound, or of the squares of these: no two values have the same.
     """
@@ -109,21 +113,21 @@ class DistinctSum:
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the one vector of sums; raises QuestionRefused where the number has no bounds, or too many values."""
-        found, low, high = require_bounds(self.of, domain, "sum")
+        number, low, high = require_bounds(self.of, domain, "sum")
         many = high - low + 1
         if self.power:
-            away = self.of if low == 0 else Arithmetic("-", self.of, Constant(low * found.unit))
-            found, low, high = require_bounds(away if self.power == 1 else Arithmetic("*", away, away), domain, "sum")
+            away = self.of if low == 0 else Arithmetic("-", self.of, Constant(low * number.unit))
+            number, low, high = require_bounds(away if self.power == 1 else Arithmetic("*", away, away), domain, "sum")
             low = max(low, 0)
-        largest = found.stored.largest
+        largest = number.stored.largest
         if largest is None or max(largest, Fraction(abs(low)), Fraction(abs(high))) * many >= _MOST_DISTINCT_SUM:
             raise QuestionRefused(
                 f"the different values of {describe(self.of)} could add up to more than 64 bits hold: declare a coarser "
                 "resolution or tighter bounds"
             )
-        rule = _OfDistinctSums(low * found.unit, high * found.unit)
-        term = SqlAggregate("distinct_sum", found)
-        return (Vector("sum", ((1, term),), found.unit, (low, high), found.missable, rule),)
+        rule = _OfDistinctSums(low * number.unit, high * number.unit)
+        term = SqlAggregate("distinct_sum", number)
+        return (Vector("sum", ((1, term),), number.unit, (low, high), number.missable, rule),)
 
     def estimate(
         self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
@@ -178,26 +182,27 @@ class _OfDistinctSums:
 
 
 def _counted_column(of: Node) -> Node:
-    """Return what is counted of rows that meet a condition: x of CASE WHEN c THEN x END."""
+    """Return the expression counted where a condition holds: x of CASE WHEN c THEN x END."""
     while isinstance(of, When) and of.right is None:
         of = of.left
     return of
 
 
 def distinct_cell(of: Node, domain: Domain) -> tuple[BoundNumber, int | None]:
-    """Return what is counted, and how many values it can have, None where that is not declared."""
+    """Return the expression counted, and its number of possible values, None where these are not declared."""
     if isinstance(of, Bin):
         raise QuestionRefused(f"different {describe(of)} cannot be counted: group by it, or count different values")
     counted = _counted_column(of)
     column = domain[counted.name] if isinstance(counted, Name) else None
     if isinstance(counted, When):
-        bind_number(counted, domain)  # refuses a choice between values of several columns
-    found_cell = presence(of, domain)
+        # refuses a choice between values of several columns
+        bind_number(counted, domain)
+    cell = presence(of, domain)
     if isinstance(column, Category):
-        return found_cell, len(column.values)
+        return cell, len(column.values)
     if isinstance(column, Boolean):
-        return found_cell, 2
-    low, high = found_cell.interval.lower, found_cell.interval.upper
+        return cell, 2
+    low, high = cell.interval.lower, cell.interval.upper
     if isinstance(column, Identifier) or low is None or high is None:
-        return found_cell, None
-    return found_cell, int(high - low) + 1
+        return cell, None
+    return cell, int(high - low) + 1

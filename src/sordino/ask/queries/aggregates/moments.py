@@ -143,42 +143,40 @@ class _Centred:
     """A number less its public middle, in steps: the node, its measure and its bounds."""
 
     node: Node
-    found: BoundNumber
+    number: BoundNumber
     middle: int
     low: int
     high: int
 
 
 def _center(of: Node, domain: Domain, what: str) -> _Centred:
-    found, low, high = require_bounds(of, domain, what)
+    number, low, high = require_bounds(of, domain, what)
     middle = (low + high) // 2
-    node = of if middle == 0 else Arithmetic("-", of, Constant(middle * found.unit))
-    return _Centred(node, found, middle, low - middle, high - middle)
+    node = of if middle == 0 else Arithmetic("-", of, Constant(middle * number.unit))
+    return _Centred(node, number, middle, low - middle, high - middle)
 
 
 def _parts(of: Sequence[Node], domain: Domain, what: str) -> tuple[Vector, ...]:
     """Return the vectors: sums, squares (of each column where it is a correlation), product, count."""
     columns = [_center(node, domain, what) for node in of]
     pairs = [(0, 0), (1, 1), (0, 1)] if what == "correlation" else [(0, len(columns) - 1)]
-    products = [_product(columns[i], columns[j], domain, what) for i, j in pairs]
-    every = columns[0].found if len(columns) == 1 else products[-1][0]  # missing where any column is
-    whole = len(columns) == 1  # a square is missing where its number is, so nothing else is
+    products = [require_bounds(Arithmetic("*", columns[i].node, columns[j].node), domain, what) for i, j in pairs]
+    # missing where any column is
+    every = columns[0].number if len(columns) == 1 else products[-1][0]
+    # a square is missing where its number is, so nothing else is
+    whole = len(columns) == 1
     count = count_term(every)
-    made = []
+    vectors = []
     for column in columns:
-        value = column.found if whole else _where(column.found, every)
+        value = column.number if whole else _where(column.number, every)
         terms = ((1, SqlAggregate("sum", value)), (-column.middle, count))
-        made.append(Vector("sum", terms, value.unit, (column.low, column.high), every.missable))
+        vectors.append(Vector("sum", terms, value.unit, (column.low, column.high), every.missable))
     for (i, j), (square, low, high) in zip(pairs, products, strict=True):
         middle = (low + high) // 2
         terms = ((1, SqlAggregate("sum", square if whole else _where(square, every))), (-middle, count))
         role = "sum of squares" if i == j else "sum of products"
-        made.append(Vector(role, terms, square.unit, (low - middle, high - middle), every.missable))
-    return (*made, count_part(every))
-
-
-def _product(one: _Centred, other: _Centred, domain: Domain, what: str) -> tuple[BoundNumber, int, int]:
-    return require_bounds(Arithmetic("*", one.node, other.node), domain, what)
+        vectors.append(Vector(role, terms, square.unit, (low - middle, high - middle), every.missable))
+    return (*vectors, count_part(every))
 
 
 def _where(of: BoundNumber, present: BoundNumber) -> BoundNumber:
@@ -230,12 +228,12 @@ class _Shape:
     def deviation(self, laws: Sequence[NoiseLaw], confidence: float, means: Sequence[float]) -> float:
         """Return the largest margin of the deviation over those means, where it is a quarter of the range or all."""
         quarter = _quarter(self.columns[0])
-        found = 0.0
+        largest = 0.0
         for a in means:
             spread = min(quarter, math.sqrt(_largest(self.columns[0], a)))
             if spread > 0:
-                found = max(found, self._margin(laws, self._variance(a, spread**2), confidence) / (2 * spread))
-        return found
+                largest = max(largest, self._margin(laws, self._variance(a, spread**2), confidence) / (2 * spread))
+        return largest
 
     def worst_covariance(self, laws: Sequence[NoiseLaw], confidence: float) -> float:
         """Return the largest margin of the covariance over all means and covariances."""
@@ -243,11 +241,11 @@ class _Shape:
 
     def joint_directions(self) -> list[list[float]]:
         """Return the weights of the parts in the equations of the covariance, over means and covariances of the ranges."""
-        found = []
+        directions = []
         for a, b in itertools.product(*(_grid(c) for c in self.columns)):
             most = math.sqrt(_largest(self.columns[0], a) * _largest(self.columns[1], b))
-            found += [[-b, -a, 1.0, self.lifts[0] + a * b - c] for c in (-most, most)]
-        return found
+            directions += [[-b, -a, 1.0, self.lifts[0] + a * b - c] for c in (-most, most)]
+        return directions
 
     def correlation(self, laws: Sequence[NoiseLaw], confidence: float) -> float:
         """Return the margin of the correlation at none, means in the middle, deviations a quarter of the ranges."""

@@ -10,7 +10,7 @@ from sordino.ask.queries.aggregates.sums import Count
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, FindPossible, Grouping, compile_query, tighten
 from sordino.ask.queries.build import Column, Selection, count, label
 from sordino.ask.queries.expressions.expr import Expr, col
-from sordino.ask.queries.expressions.nodes import Connective, IsNull, Node, Not, describe, plain
+from sordino.ask.queries.expressions.nodes import IsNull, Node, Not, conjoin, describe, plain
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import ContributionBounds
@@ -18,7 +18,7 @@ from sordino.core.neighbors import ContributionBounds
 
 @dataclass(frozen=True, slots=True)
 class MostCommon:
-    """Ask which declared value (or bin) of a column most of the rows that meet `where` have.
+    """The declared value (or bin) of a column that most of the rows that meet `where` have.
 
     What is missing is a value where the column keeps it, but not to SQL's MODE (`present`): it then counts no row.
     """
@@ -28,7 +28,8 @@ class MostCommon:
     alias: str
     bounds: ContributionBounds | None = None
     present: bool = False
-    dialect: str = field(default="duckdb", compare=False)  # whose SQL it was
+    # the dialect of the SQL that it was written in
+    dialect: str = field(default="duckdb", compare=False)
 
     def bound_contributions(
         self, *, max_rows: int | None = None, max_groups: int | None = None, max_rows_per_group: int | None = None
@@ -40,17 +41,16 @@ class MostCommon:
         """Return the counts that the choice is scored by; raises QuestionRefused where the values are not declared."""
         groups = (Grouping(self.alias, self.of),)
         rows = (Count(None, "rows"),)
-        found = compile_query(Aggregation(self.where, groups, rows, bounds=self.bounds), domain, possible=possible)
-        if self.present and not found.private_keys and None in found.keys[0].labels:
-            there: Node = Not(IsNull(self.of))
-            where = there if self.where is None else Connective("and", self.where, there)
-            found = compile_query(Aggregation(where, groups, rows, bounds=self.bounds), domain, possible=possible)
-        if not found.cells:
+        compiled = compile_query(Aggregation(self.where, groups, rows, bounds=self.bounds), domain, possible=possible)
+        if self.present and not compiled.private_keys and None in compiled.keys[0].labels:
+            where = conjoin([self.where, Not(IsNull(self.of))])
+            compiled = compile_query(Aggregation(where, groups, rows, bounds=self.bounds), domain, possible=possible)
+        if not compiled.cells:
             # No row can have a value: the choice is among all of them, since an answer names one.
             return self.compile_query(domain)
-        if found.private_keys:
+        if compiled.private_keys:
             raise QuestionRefused("a choice is among declared values: declare the column as a category with its values")
-        return found
+        return compiled
 
     def describe(self) -> str:
         """Return the question as a sentence."""

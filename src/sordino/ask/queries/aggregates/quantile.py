@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 MOST_LEVELS = 99
-_FEW = 8  # runs of steps that are cheaper to compare with than to look up
+# so many runs of steps are cheaper to compare with than to look up
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """Find the values of a bounded number at `levels` of its order; rows in which it is missing take no part.
+    """The values of a bounded number at `levels` of its order; rows in which it is missing take no part.
 
     With `spread` the answer is the last level's value less the first's. A column a level otherwise, in the order given.
     """
@@ -181,8 +182,8 @@ def _inside(
     if len(within) <= _FEW:
         value = of.build(on)
         runs = [exp.Between(this=exp.paren(value.copy()), low=whole(a), high=whole(b)) for a, b in within]
-        made: exp.Expression = exp.paren(exp.or_(*runs, wrap=False, copy=False))
-        return made
+        any_run: exp.Expression = exp.paren(exp.or_(*runs, wrap=False, copy=False))
+        return any_run
     places = [i for a, b in within for i in range((a - low) // parent, (b - low) // parent + 1)]
     return on.is_code(_bin_place(on, of, low, parent), places)
 
@@ -191,5 +192,6 @@ def _aggregate(of: Column, levels: tuple[Fraction, ...], name: str, *, spread: b
     expression = col(of) if isinstance(of, str) else of
     if not isinstance(expression, Expr) or isinstance(expression.node, Constant):
         raise QuestionRefused("a column is named by text or by col(...)")
-    made = Quantile(expression.node, levels, f"{name}_{label(expression.node)}", spread)
-    return AggregateExpr(cast("Any", made))  # it has no parts that get noise: the curator plans it by itself
+    quantile = Quantile(expression.node, levels, f"{name}_{label(expression.node)}", spread)
+    # it has no parts that get noise: the curator plans it by itself
+    return AggregateExpr(cast("Any", quantile))

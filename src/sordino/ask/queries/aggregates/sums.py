@@ -27,7 +27,7 @@ from sordino.core.primitives import WIDEST
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Count rows; where `of` is given, the rows in which it is not missing."""
+    """The number of rows; with `of`, of the rows in which it is not missing."""
 
     of: Node | None
     alias: str
@@ -69,13 +69,15 @@ def count_term(of: BoundNumber | None) -> SqlAggregate:
     return SqlAggregate("rows", None) if of is None or not of.missable else SqlAggregate("count", of)
 
 
-_OF_DATES = frozenset({"mean", "quantile"})  # what is a date again
-_EXTREME = 2**800  # steps beyond it, times 10^37 and noise, would leave the range of floats
+# the statistics of dates that are dates again
+_OF_DATES = frozenset({"mean", "quantile"})
+# steps beyond it, times 10^37 and noise, would leave the range of floats
+_EXTREME = 2**800
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Sum a number over rows; rows in which it is missing take no part.
+    """The sum of a number over rows; rows in which it is missing take no part.
 
     With `per_unit`, each unit's total in a group is clipped to these bounds, and no bound on its rows or their values acts.
     """
@@ -88,18 +90,20 @@ class Sum:
         """Return the one vector of sums; raises QuestionRefused where neither the number nor its totals have bounds."""
         if self.per_unit is not None:
             return (_unit_totals(self.of, self.per_unit, domain),)
-        found, low, high = require_bounds(self.of, domain, "sum")
-        return (Vector("sum", ((1, SqlAggregate("sum", found)),), found.unit, (low, high), found.missable),)
+        number, low, high = require_bounds(self.of, domain, "sum")
+        return (Vector("sum", ((1, SqlAggregate("sum", number)),), number.unit, (low, high), number.missable),)
 
     def estimate(
         self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
     ) -> ColumnEstimate:
         """Return the noisy sum; where no value is negative the true one is at least 0, and likewise above."""
-        made, (low, high) = noisy[0], parts[0].ends
-        least, most = 0 if low >= 0 else None, 0 if high <= 0 else None
+        total = noisy[0]
+        low, high = parts[0].ends
+        least = 0 if low >= 0 else None
+        most = 0 if high <= 0 else None
         if shared is not None:
             return share_noise(parts[0], noisy, shared, least=least, most=most)
-        return Noisy(made.steps, made.unit, made.law, least=least, most=most)
+        return Noisy(total.steps, total.unit, total.law, least=least, most=most)
 
     def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
         """Return the quantile of the noise."""
@@ -119,7 +123,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """Average a number over the rows that have it: center + (sum of value - center) / count, both noisy.
+    """The mean of a number over the rows that have it: center + (sum of value - center) / count, both noisy.
 
     Where no vectors do better (`queries.strategy`), sum and count get noise of their own: by sequential composition the two
     costs add, split half and half. Centring at (lower + upper) / 2 halves the sum's sensitivity under add_remove.
@@ -130,23 +134,25 @@ class Average:
 
     def parts(self, domain: Domain) -> Sequence[Vector]:
         """Return the centred sums and the counts; raises QuestionRefused where the number has no bounds."""
-        found, low, high = require_bounds(self.of, domain, "mean")
+        number, low, high = require_bounds(self.of, domain, "mean")
         middle = (low + high) // 2
-        terms = ((1, SqlAggregate("sum", found)), (-middle, count_term(found)))
-        time = None if found.kind == "number" else (found.kind, found.zone)
-        total = Vector("sum", terms, found.unit, (low - middle, high - middle), found.missable, time=time)
-        return (total, count_part(found))
+        terms = ((1, SqlAggregate("sum", number)), (-middle, count_term(number)))
+        time = None if number.kind == "number" else (number.kind, number.zone)
+        total = Vector("sum", terms, number.unit, (low - middle, high - middle), number.missable, time=time)
+        return (total, count_part(number))
 
     def estimate(
         self, parts: Sequence[Vector], noisy: Sequence[Noisy], shared: SharedNoise | None = None
     ) -> ColumnEstimate:
         """Return the ratio, clamped to the bounds."""
-        middle, (low, high) = parts[0].lift, parts[0].ends
-        first = replace(noisy[0], unit=parts[0].unit)  # shared vectors may be of squares, in steps of their own
-        made = Ratio(first, noisy[1], middle, low + middle, high + middle)
+        middle = parts[0].lift
+        low, high = parts[0].ends
+        # shared vectors may be of squares, in steps of their own
+        first = replace(noisy[0], unit=parts[0].unit)
+        ratio = Ratio(first, noisy[1], middle, low + middle, high + middle)
         if shared is not None:
-            made = replace(made, rest=tuple(noisy[2:]), mix=shared.mix, vectors=shared.vectors)
-        return made if parts[0].time is None else TimeValues(made, *parts[0].time, parts[0].unit)
+            ratio = replace(ratio, rest=tuple(noisy[2:]), mix=shared.mix, vectors=shared.vectors)
+        return ratio if parts[0].time is None else TimeValues(ratio, *parts[0].time, parts[0].unit)
 
     def error(self, parts: Sequence[Vector], expected: ExpectedNoise) -> float:
         """Return the error at `rows` rows with that mean, or the most for any mean; times the rows where not given."""
@@ -178,25 +184,26 @@ class _UnitTotals:
 
     def sensitivity(self, neighbors: Neighbors, *, cells: int, droppable: bool) -> Sensitivity:
         """Return how far one unit moves the vector."""
-        del droppable  # another unit may have no row
+        # it plays no part: another unit may have no row anyway
+        del droppable
         return unit_total_sensitivity(neighbors, lower=self.lower, upper=self.upper, cells=cells)
 
 
 def _unit_totals(of: Node, bounds: tuple[Fraction, Fraction], domain: Domain) -> Vector:
     """Return the vector of clipped totals; the rows of a unit need no bounds, as its total has them."""
-    found = bind_number(of, domain)
+    number = bind_number(of, domain)
     words = describe(of)
-    if found.kind != "number":
+    if number.kind != "number":
         raise QuestionRefused(f"a sum of dates is not supported: {words} is a date")
-    _check_unit(found.unit, "sum", words)
-    low, high = outward(*bounds, found.unit)
-    stored = found.stored.largest
+    _check_unit(number.unit, "sum", words)
+    low, high = outward(*bounds, number.unit)
+    stored = number.stored.largest
     if stored is None or max(stored, Fraction(abs(low)), Fraction(abs(high))) * domain.row_ceiling >= WIDEST:
         raise QuestionRefused(
             f"a sum of {words} could pass 37 digits: clip its rows first, declare tighter bounds or a row_ceiling"
         )
-    rule = _UnitTotals(low * found.unit, high * found.unit)
-    return Vector("sum", ((1, SqlAggregate("sum", found, (low, high))),), found.unit, (low, high), True, rule)
+    rule = _UnitTotals(low * number.unit, high * number.unit)
+    return Vector("sum", ((1, SqlAggregate("sum", number, (low, high))),), number.unit, (low, high), True, rule)
 
 
 def _check_unit(unit: Fraction, what: str, words: str) -> None:
@@ -208,16 +215,16 @@ def _check_unit(unit: Fraction, what: str, words: str) -> None:
 
 def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, int, int]:
     """Return a number with its bounds in steps; raises QuestionRefused where it has none, with the way to clip."""
-    found = bind_number(of, domain)
+    number = bind_number(of, domain)
     words = describe(of)
-    if found.kind != "number" and what not in _OF_DATES:
-        rule = f"a {what} of dates is not supported: {words} is a {found.kind}"
+    if number.kind != "number" and what not in _OF_DATES:
+        rule = f"a {what} of dates is not supported: {words} is a {number.kind}"
         raise QuestionRefused(
             f"{rule}; ask for its mean or a quantile, or for a number of days, ({words} - datetime.date(2000, 1, 1)).days()",
             sql=f"{rule}; ask for AVG or MEDIAN of it, or for a number of days, DATEDIFF('day', DATE '2000-01-01', {words})",
         )
-    if found.interval.lower is None or found.interval.upper is None:
-        rule = f"a {what} of {words} has no bounded sensitivity, because {words} lies in {found.values}"
+    if number.interval.lower is None or number.interval.upper is None:
+        rule = f"a {what} of {words} has no bounded sensitivity, because {words} lies in {number.values}"
         if not isinstance(of, Name):
             fix = "or declare bounds for its columns"
             raise QuestionRefused(
@@ -238,11 +245,11 @@ def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, in
             sql=f"{rule}: {fix}, CLIP({at}, 0, 100), or find bounds privately, sordino bounds {shell}"
             + (f"; AVG({at}) finds its own" if what == "sum" else ""),
         )
-    low, high = int(found.interval.lower), int(found.interval.upper)
-    _check_unit(found.unit, what, words)
+    low, high = int(number.interval.lower), int(number.interval.upper)
+    _check_unit(number.unit, what, words)
     if max(abs(low), abs(high), high - low) * domain.row_ceiling >= WIDEST:
         raise QuestionRefused(
-            f"a {what} of {words} could pass 37 digits: bounds {found.values} in steps of {format_number(found.unit)} times "
+            f"a {what} of {words} could pass 37 digits: bounds {number.values} in steps of {format_number(number.unit)} times "
             f"{domain.row_ceiling} rows; declare a coarser resolution, tighter bounds or a row_ceiling"
         )
-    return found, low, high
+    return number, low, high

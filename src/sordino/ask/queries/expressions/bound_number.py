@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.nodes import Value
-from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, trees, whole
 from sordino.core.domain import STORED, Boolean, Category, Column, Date, DateTime, Fill, Identifier, Integer, Real
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.loss import format_number
@@ -82,8 +82,8 @@ class Interval:
         corners = [_corner(a, b) for a in self._ends() for b in other._ends()]
         lows = any(v is None and s < 0 for v, s in corners)
         highs = any(v is None and s > 0 for v, s in corners)
-        known = [v for v, _ in corners if v is not None]
-        return Interval(None if lows else min(known), None if highs else max(known))
+        finite = [v for v, _ in corners if v is not None]
+        return Interval(None if lows else min(finite), None if highs else max(finite))
 
     def square(self) -> Interval:
         """Return where x * x lies, the two factors being the same."""
@@ -136,7 +136,7 @@ def _corner(a: tuple[Fraction | None, int], b: tuple[Fraction | None, int]) -> t
 
 @dataclass(frozen=True, slots=True)
 class BoundNumber:
-    """A number a row: whole steps of `unit`; `interval` as declared and `stored` as held, both in steps.
+    """A number in each row: whole steps of `unit`, in `interval` as declared and `stored` as the engine has it, in steps.
 
     `kind` is "number", "date" (days since 1970) or "datetime" (seconds since 1970 in UTC, read by the clock of `zone`);
     of a number that is a length of time, `seconds` says how many its unit of 1 stands for. `missable` says whether a row
@@ -152,16 +152,28 @@ class BoundNumber:
     kind: str = "number"
     zone: str = ""
     seconds: int = 0
-    meaning: object = field(default_factory=object)  # the same for numbers of one domain that are written alike
+    # the same for numbers of one domain that are written alike
+    meaning: object = field(default_factory=object)
 
     def __post_init__(self) -> None:
         low, high = self.stored.lower, self.stored.upper
-        check_range(None if low is None else low - 1, None if high is None else high + 1)  # what constants are cut to
+        # constants are cut to one step beyond the ends
+        check_range(None if low is None else low - 1, None if high is None else high + 1)
 
     @property
     def values(self) -> Interval:
         """The interval in the question's own units."""
         return self.interval.scale(self.unit)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the largest step that is stored."""
+        low = self.stored.lower
+        high = self.stored.upper
+        # every stored interval has both ends
+        assert low is not None
+        assert high is not None
+        return int(low), int(high)
 
 
 def number_cell(name: str, column: Column) -> BoundNumber:
@@ -186,10 +198,10 @@ def number_cell(name: str, column: Column) -> BoundNumber:
 
 def integer_cell(name: str, column: Integer) -> BoundNumber:
     low, high = column.lower, column.upper
-    held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _fill(lambda on: on.integer(name, *held), column.missing, 1, held)
+    bounds = (-STORED if low is None else low, STORED if high is None else high)
+    build = _fill(lambda on: on.integer(name, *bounds), column.missing, 1, bounds)
     interval = Interval(_maybe(low), _maybe(high))
-    return BoundNumber(Fraction(1), interval, _steps(*held), column.missing in ("drop", "keep"), build)
+    return BoundNumber(Fraction(1), interval, _steps(*bounds), column.missing in ("drop", "keep"), build)
 
 
 def _real(name: str, column: Real) -> BoundNumber:
@@ -201,10 +213,10 @@ def _real(name: str, column: Real) -> BoundNumber:
         )
     low = None if column.lower is None else outward(column.lower, column.lower, unit)[0]
     high = None if column.upper is None else outward(column.upper, column.upper, unit)[1]
-    held = (-STORED if low is None else low, STORED if high is None else high)
-    build = _fill(lambda on: on.lattice(name, unit, *held), column.missing, unit, held)
+    bounds = (-STORED if low is None else low, STORED if high is None else high)
+    build = _fill(lambda on: on.lattice(name, unit, *bounds), column.missing, unit, bounds)
     interval = Interval(_maybe(low), _maybe(high))
-    return BoundNumber(unit, interval, _steps(*held), column.missing in ("drop", "keep"), build)
+    return BoundNumber(unit, interval, _steps(*bounds), column.missing in ("drop", "keep"), build)
 
 
 def _date(name: str, column: Date) -> BoundNumber:
@@ -250,16 +262,17 @@ def absolute(of: BoundNumber) -> BoundNumber:
 
 
 def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> BoundNumber:
-    """Clip on the lattice, the bounds rounded outward to whole steps; a bound that no held value can pass is left out."""
+    """Clip on the lattice, the bounds rounded outward to whole steps; a bound that no stored value can pass is left out."""
     low = None if lower is None else math.floor(lower / of.unit)
     high = None if upper is None else math.ceil(upper / of.unit)
     bounds = (_maybe(low), _maybe(high))
     interval = of.interval.clip(*bounds)
     stored = of.stored.clip(*bounds)
-    least, most = _ends(of)
+    least, most = of.ends
     below = low if low is not None and low > least else None
     above = high if high is not None and high < most else None
-    if below is None and above is None:  # the clip can change no value: only the declared interval narrows
+    # the clip can change no value: only the declared interval narrows
+    if below is None and above is None:
         return replace(of, interval=interval, stored=stored)
     return replace(of, interval=interval, stored=stored, build=lambda on: on.clip(of.build(on), below, above))
 
@@ -267,10 +280,11 @@ def clip(of: BoundNumber, lower: Fraction | None, upper: Fraction | None) -> Bou
 def bin_index(of: BoundNumber, edges: Sequence[int]) -> Build:
     """Return the bin, from 0, among ascending edges in steps, NULL outside; the last one is closed.
 
-    Bins that no held value can reach are left out, and edges beyond what is held move to one step outside it: each value
-    stays in its bin, and no constant is larger than what is held.
+    Bins that no stored value can reach are left out, and edges beyond the stored range move to one step outside it: each
+    value stays in its bin, and no constant is larger than the stored range.
     """
-    (low, high), count = _ends(of), len(edges) - 1
+    low, high = of.ends
+    count = len(edges) - 1
     first = max(0, bisect.bisect_right(edges, low, 0, count) - 1)
     end = max(first + 1, bisect.bisect_right(edges, high, 0, count))
     cut = [_cut(of, edge) for edge in edges[first : end + 1]]
@@ -278,7 +292,7 @@ def bin_index(of: BoundNumber, edges: Sequence[int]) -> Build:
 
 
 def compare_steps(of: BoundNumber, op: str, steps: int) -> Build:
-    """Compare with a number of steps; one beyond what is held moves to one step outside it, which says the same."""
+    """Compare with a number of steps; one beyond the stored range moves to one step outside it, which is equivalent."""
     bound = _cut(of, steps)
     return comparison(lambda on: on.unclip(of.build(on), op, bound), op, lambda _: whole(bound))
 
@@ -288,7 +302,7 @@ def is_one_of(of: BoundNumber, values: Iterable[Fraction]) -> Build:
 
     The number is written and computed once, however many they are.
     """
-    low, high = _ends(of)
+    low, high = of.ends
     inside = {int(s) for s in (value / of.unit for value in values) if s.denominator == 1 and low <= s <= high}
     if not inside:
         return comparison(of.build, "!=", of.build)
@@ -319,18 +333,21 @@ def negate(of: BoundNumber) -> BoundNumber:
 
 def binary(op: str, left: BoundNumber, right: BoundNumber, stored: Interval) -> Build:
     """Return the SQL of left op right, in wide numbers where 64 bits might not hold it."""
-    largest = max(abs(end) for of in (left, right) for end in _ends(of))
+    largest = max(abs(end) for of in (left, right) for end in of.ends)
     wide = largest >= NARROW or stored.largest is None or stored.largest >= NARROW
 
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
         kinds: dict[str, Any] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
-        a, b = left.build(on), right.build(on)
+        a = left.build(on)
+        b = right.build(on)
         if wide:
-            a, b = on.wide(a), on.wide(b)
-        made: exp.Expression = kinds[op](this=exp.Paren(this=a), expression=exp.Paren(this=b))
-        return exp.Paren(this=made)  # each is new: exp.paren would copy it, at every level anew
+            a = on.wide(a)
+            b = on.wide(b)
+        result: exp.Expression = kinds[op](this=exp.Paren(this=a), expression=exp.Paren(this=b))
+        # not exp.paren, which would copy its operand at every level
+        return exp.Paren(this=result)
 
     return build
 
@@ -341,28 +358,22 @@ def common_unit(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(top, a.denominator * b.denominator)
 
 
-def _ends(of: BoundNumber) -> tuple[int, int]:
-    low, high = of.stored.lower, of.stored.upper
-    assert low is not None  # else it is no BoundNumber
-    assert high is not None
-    return int(low), int(high)
-
-
 def _cut(of: BoundNumber, steps: int) -> int:
-    low, high = _ends(of)
+    low, high = of.ends
     return max(low - 1, min(high + 1, steps))
 
 
-def _fill(build: Build, missing: object, unit: int | Fraction, held: tuple[int, int]) -> Build:
+def _fill(build: Build, missing: object, unit: int | Fraction, bounds: tuple[int, int]) -> Build:
     if not isinstance(missing, Fill):
         return build
     value = missing.value
     steps = (value - EPOCH).days if isinstance(value, datetime.date) else to_lattice(Fraction(value), unit)
-    return _coalesce(build, max(held[0], min(held[1], steps)))  # a fill is clipped as a cell is
+    # a fill is clipped as a cell is
+    return _coalesce(build, max(bounds[0], min(bounds[1], steps)))
 
 
 def _coalesce(build: Build, steps: int) -> Build:
-    return lambda on: sql().Coalesce(this=build(on), expressions=[whole(steps)])
+    return lambda on: trees().Coalesce(this=build(on), expressions=[whole(steps)])
 
 
 def _maybe(value: int | None) -> Fraction | None:
@@ -414,7 +425,7 @@ def category_code(name: str, column: Category) -> Build:
 
 
 def encode_category(column: Category) -> Callable[[Primitives, exp.Expression], exp.Expression]:
-    """Return how a held cell becomes its code, missing cells filled where that is declared."""
+    """Encode a stored cell, with missing cells filled where that is declared."""
     places = {v: i for i, v in enumerate(column.values)}
     other = None if column.other is None else places[column.other]
 

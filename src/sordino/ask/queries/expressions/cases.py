@@ -38,10 +38,10 @@ class Cases:
     def otherwise(self, value: Any) -> Expr:
         """Return the expression: `value` where no condition is true; None means missing."""
         self._check_then()
-        made = None if value is None else as_node(value)
-        for condition, chosen in reversed(self.pairs):
-            made = When(condition, chosen, made)
-        return Expr(cast("Node", made))
+        choice = None if value is None else as_node(value)
+        for condition, value_then in reversed(self.pairs):
+            choice = When(condition, value_then, choice)
+        return Expr(cast("Node", choice))
 
     def _check_then(self) -> None:
         if self.condition is not None:

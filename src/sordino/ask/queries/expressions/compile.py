@@ -70,10 +70,11 @@ from sordino.ask.queries.expressions.nodes import (
     Windowed,
     depth,
     describe,
+    plain_value,
 )
 from sordino.ask.queries.expressions.released import is_released, released_lookup, released_number
 from sordino.ask.queries.expressions.row_functions import apply_function
-from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, comparison, plus, trees, truth_as_number, whole
 from sordino.ask.queries.expressions.times import (
     LENGTHS,
     TIMES,
@@ -103,13 +104,13 @@ _MOST_RELEASED = 2_000
 
 
 def bind_number(node: Node, domain: Domain) -> BoundNumber:
-    """Return what a numeric expression means; raises QuestionRefused for what is no number."""
+    """Compile a numeric expression; raises QuestionRefused for any other."""
     depth(node)
     return replace(number(node, domain), meaning=node)
 
 
 def bind_condition(node: Node, domain: Domain) -> Build:
-    """Return what a condition means; raises QuestionRefused for what is none."""
+    """Compile a condition; raises QuestionRefused for any other expression."""
     depth(node)
     return _condition(node, domain)
 
@@ -188,11 +189,11 @@ def _other_values(node: Node, domain: Domain) -> DeclaredValues:
     values = tuple(time_label(step, of) if of.kind in TIMES else step for step in range(int(low), int(high) + 1))
 
     def build(on: Primitives) -> exp.Expression:
-        # A number that is held past its bounds is none of the values.
+        # A number that is stored past its bounds is none of the values.
         code = plus(of.build(on), -int(low))
-        within = sql().Between(this=sql().paren(code), low=whole(0), high=whole(len(values) - 1))
-        made: exp.Expression = sql().paren(sql().Case(ifs=[sql().If(this=within, true=code.copy())]))
-        return made
+        within = trees().Between(this=trees().paren(code), low=whole(0), high=whole(len(values) - 1))
+        case: exp.Expression = trees().paren(trees().Case(ifs=[trees().If(this=within, true=code.copy())]))
+        return case
 
     return DeclaredValues(values, build)
 
@@ -200,7 +201,8 @@ def _other_values(node: Node, domain: Domain) -> DeclaredValues:
 def _any_cell(node: Node, domain: Domain) -> Build:
     if isinstance(node, When) and node.right is None:
         return _either(_condition(node.of, domain), _any_cell(node.left, domain), None)
-    if isinstance(node, When):  # its cells may be of several types, so each says only whether it is there
+    # its cells may be of several types, so each says only whether it is there
+    if isinstance(node, When):
         cases = [_mark_present(_any_cell(case, domain)) for case in (node.left, node.right) if case is not None]
         return _either(_condition(node.of, domain), cases[0], cases[1])
     if isinstance(node, Constant):
@@ -214,11 +216,12 @@ def _any_cell(node: Node, domain: Domain) -> Build:
 
 def _mark_present(cell: Build) -> Build:
     """Return 1 where there is a cell, and NULL where it is missing."""
-    return lambda on: sql().paren(
-        sql().Case(
+    return lambda on: trees().paren(
+        trees().Case(
             ifs=[
-                sql().If(
-                    this=sql().Not(this=sql().Is(this=sql().paren(cell(on)), expression=sql().Null())), true=whole(1)
+                trees().If(
+                    this=trees().Not(this=trees().Is(this=trees().paren(cell(on)), expression=trees().Null())),
+                    true=whole(1),
                 )
             ]
         )
@@ -229,22 +232,22 @@ def _mark_present(cell: Build) -> Build:
 
 
 def number(node: Node, domain: Domain) -> BoundNumber:
-    """Return what a number means; raises QuestionRefused for what is none, or may grow past the range of primitives."""
+    """Compile a number; raises QuestionRefused for any other expression, and where it may grow past the range of primitives."""
     return _in_range(node, lambda: _number(node, domain))
 
 
 def _in_range(node: Node, make: Callable[[], T]) -> T:
     """Return what `make` does; where it is out of range, the refusal says which expression is."""
-    made: T | None = None
+    outcome: T | None = None
     try:
-        made = make()
+        outcome = make()
     except OutOfRange:
-        made = None
-    if made is None:
+        outcome = None
+    if outcome is None:
         raise QuestionRefused(
             f"{describe(node)} may grow past 37 digits: clip its columns first, or declare their bounds"
         )
-    return made
+    return outcome
 
 
 def _number(node: Node, domain: Domain) -> BoundNumber:
@@ -281,27 +284,18 @@ def _number(node: Node, domain: Domain) -> BoundNumber:
 
 def _truth_number(node: Node, domain: Domain) -> BoundNumber:
     """Return a condition as a number: 1 where it is met, 0 where it is not, missing where it is neither."""
-    condition = _condition(node, domain)
     values = Interval(Fraction(0), Fraction(1))
-
-    def build(on: Primitives) -> exp.Expression:
-        from sqlglot import exp
-
-        met = exp.paren(condition(on))
-        ifs = [exp.If(this=met, true=whole(1)), exp.If(this=exp.Not(this=met.copy()), true=whole(0))]
-        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
-
-    return BoundNumber(Fraction(1), values, values, True, build)
+    return BoundNumber(Fraction(1), values, values, True, truth_as_number(_condition(node, domain)))
 
 
 def plain_number(node: Node, domain: Domain) -> BoundNumber:
-    found = number(node, domain)
-    if found.kind != "number":
+    bound = number(node, domain)
+    if bound.kind != "number":
         raise QuestionRefused(
             f"{describe(node)} is a date: take a part of it, as its year, or the time between two, (end - start).days()",
             sql=f"{describe(node)} is a date: take a part of it, as its year, or the time between two, DATEDIFF('day', a, b)",
         )
-    return found
+    return bound
 
 
 def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
@@ -317,43 +311,44 @@ def _arithmetic(node: Arithmetic, domain: Domain) -> BoundNumber:
         unit = left.unit * right.unit
         return BoundNumber(unit, interval, stored, missable, binary("*", left, right, stored))
     unit = common_unit(left.unit, right.unit)
-    left, right = rescale(left, unit), rescale(right, unit)
+    left = rescale(left, unit)
+    right = rescale(right, unit)
     sign = right if node.op == "+" else negate(right)
     interval = left.interval.plus(sign.interval)
     stored = left.stored.plus(sign.stored)
     return _keep_sign(node, domain, BoundNumber(unit, interval, stored, missable, binary(node.op, left, right, stored)))
 
 
-def _keep_sign(node: Arithmetic, domain: Domain, made: BoundNumber) -> BoundNumber:
+def _keep_sign(node: Arithmetic, domain: Domain, difference: BoundNumber) -> BoundNumber:
     """Return a difference clipped to the sign that it has in every row, as a day has less the day before in the person's order.
 
     The clip changes no cell, but the bounds rest on it, not on the order.
     """
-    if node.op != "-" or made.kind != "number":
-        return made
+    if node.op != "-" or difference.kind != "number":
+        return difference
     for less, more in _known_orders(domain):
         for pair in _growing_pairs(node.left, node.right):
             if pair == (more, less):
-                return clip(made, Fraction(0), None)
+                return clip(difference, Fraction(0), None)
             if pair == (less, more):
-                return clip(made, None, Fraction(0))
-    return made
+                return clip(difference, None, Fraction(0))
+    return difference
 
 
 def _known_orders(domain: Domain) -> list[tuple[Node, Node]]:
     """Return pairs of expressions of a row of which the first is never above the second, where both are there."""
-    found: list[tuple[Node, Node]] = []
+    orders: list[tuple[Node, Node]] = []
     for step in domain.steps:
         # What every row meets after the step; None where it makes other rows.
-        facts: Sequence[Node] | None = getattr(step, "known", tuple)()
+        facts: Sequence[Node] | None = getattr(step, "implied_conditions", tuple)()
         if facts is None:
-            found.clear()
+            orders.clear()
         for fact in facts or ():
             either = fact.left if isinstance(fact, Connective) else None
             if isinstance(either, Compare):
                 pair = (either.left, either.right)
-                found.append(pair if either.op == "<=" else pair[::-1])
-    return found
+                orders.append(pair if either.op == "<=" else pair[::-1])
+    return orders
 
 
 def _growing_pairs(one: Node, other: Node) -> Iterator[tuple[Node, Node]]:
@@ -394,14 +389,15 @@ def _time_arithmetic(node: Arithmetic, left: BoundNumber, right: BoundNumber) ->
     if lasting:
         right = replace(right, unit=right.unit * right.seconds)
     unit = common_unit(left.unit, right.unit)
-    left, right = rescale(left, unit), rescale(right, unit)
+    left = rescale(left, unit)
+    right = rescale(right, unit)
     sign = right if node.op == "+" else negate(right)
     interval = left.interval.plus(sign.interval)
     stored = left.stored.plus(sign.stored)
-    made = BoundNumber(unit, interval, stored, left.missable or right.missable, binary(node.op, left, right, stored))
+    number = BoundNumber(unit, interval, stored, left.missable or right.missable, binary(node.op, left, right, stored))
     if both:
-        return replace(made, seconds=86_400 if left.kind == "date" else 1)
-    return replace(made, kind=left.kind, zone=left.zone)
+        return replace(number, seconds=86_400 if left.kind == "date" else 1)
+    return replace(number, kind=left.kind, zone=left.zone)
 
 
 def _time(node: DatePart | DateTrunc | Shift, domain: Domain) -> BoundNumber:
@@ -417,29 +413,30 @@ def _time(node: DatePart | DateTrunc | Shift, domain: Domain) -> BoundNumber:
 
 def _choose(node: When, domain: Domain) -> BoundNumber:
     """Return a choice between numbers: the range that holds both, on the grid that holds both."""
-    chosen = _condition(node.of, domain)
+    condition = _condition(node.of, domain)
     if node.right is None:
         one = number(node.left, domain)
-        return replace(one, missable=True, build=_either(chosen, one.build, None))
+        return replace(one, missable=True, build=_either(condition, one.build, None))
     one, other = _pair(node.left, node.right, domain)
     if one.kind != other.kind or one.zone != other.zone:
         raise QuestionRefused(f"{describe(node)} is a date in one case and a number in another")
     unit = common_unit(one.unit, other.unit)
-    one, other = rescale(one, unit), rescale(other, unit)
+    one = rescale(one, unit)
+    other = rescale(other, unit)
     interval = one.interval.hull(other.interval)
     stored = one.stored.hull(other.stored)
-    build = _either(chosen, one.build, other.build)
+    build = _either(condition, one.build, other.build)
     missable = one.missable or other.missable
     seconds = one.seconds if one.seconds == other.seconds else 0
     return BoundNumber(unit, interval, stored, missable, build, one.kind, one.zone, seconds)
 
 
-def _either(chosen: Build, one: Build, other: Build | None) -> Build:
+def _either(condition: Build, one: Build, other: Build | None) -> Build:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
         rest = exp.Null() if other is None else other(on)
-        return exp.paren(exp.Case(ifs=[exp.If(this=exp.paren(chosen(on)), true=one(on))], default=rest))
+        return exp.paren(exp.Case(ifs=[exp.If(this=exp.paren(condition(on)), true=one(on))], default=rest))
 
     return build
 
@@ -452,7 +449,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         return _connective(node, domain)
     if isinstance(node, Not):
         inner = _condition(node.of, domain)
-        return lambda on: sql().Not(this=sql().paren(inner(on)))
+        return lambda on: trees().Not(this=trees().paren(inner(on)))
     if isinstance(node, Compare):
         return _compare(node, domain)
     if isinstance(node, IsIn):
@@ -465,7 +462,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         )
     if isinstance(node, IsNull):
         value = _any_cell(node.of, domain)
-        return lambda on: sql().paren(sql().Is(this=sql().paren(value(on)), expression=sql().Null()))
+        return lambda on: trees().paren(trees().Is(this=trees().paren(value(on)), expression=trees().Null()))
     if isinstance(node, When):
         rest = None if node.right is None else _condition(node.right, domain)
         return _either(_condition(node.of, domain), _condition(node.left, domain), rest)
@@ -473,8 +470,8 @@ def _condition(node: Node, domain: Domain) -> Build:
     if isinstance(node, Name) and isinstance(column, Boolean):
         return truth(node.name, column)
     if isinstance(node, Constant) and isinstance(node.value, bool):
-        said = node.value
-        return lambda _: sql().true() if said else sql().false()
+        is_true = node.value
+        return lambda _: trees().true() if is_true else trees().false()
     if isinstance(node, Windowed):
         raise QuestionRefused(
             f"{describe(node)} looks at other rows of a person: end it with .over(unit, order_by=...), inside with_columns"
@@ -497,15 +494,15 @@ def _connective(node: Connective, domain: Domain) -> Build:
 
 def _chain(node: Connective) -> list[Node]:
     """Return the conditions that a chain of one connective joins, in order, without recursion."""
-    found: list[Node] = []
+    conditions: list[Node] = []
     nodes: list[Node] = [node]
     while nodes:
         at = nodes.pop()
         if isinstance(at, Connective) and at.op == node.op:
             nodes += [at.right, at.left]
         else:
-            found.append(at)
-    return found
+            conditions.append(at)
+    return conditions
 
 
 def _compare(node: Compare, domain: Domain) -> Build:
@@ -566,7 +563,8 @@ def _against_constant(of: BoundNumber, op: str, value: Fraction) -> Build:
         else:
             steps = Fraction(math.ceil(steps))
             op = ">="
-    if op in ("never", "always"):  # keeps missing missing
+    # compared with itself, so that a missing value stays missing
+    if op in ("never", "always"):
         never = op == "never"
         return comparison(of.build, "!=" if never else "=", of.build)
     return compare_steps(of, op, int(steps))
@@ -598,12 +596,16 @@ def _compare_identifier(left: Node, op: str, right: Node, domain: Domain) -> Bui
         raise QuestionRefused(f"{describe(left)} is an identifier: it can be compared with = and != only")
     if not isinstance(right, Constant):
         return comparison(_text_of(left, domain), op, _text_of(right, domain))
-    chosen = _is_in(IsIn(left, (right.value,)), domain)
-    return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+    return _equal_or_not(op, _is_in(IsIn(left, (right.value,)), domain))
+
+
+def _equal_or_not(op: str, equal: Build) -> Build:
+    """Return a condition that two values are equal, or its negation, as `op` says."""
+    return equal if op == "=" else lambda on: trees().Not(this=trees().paren(equal(on)))
 
 
 def _text_of(node: Node, domain: Domain) -> Build:
-    """Return the text of an identifier, or of declared values; raises QuestionRefused for what is none."""
+    """Compile the text of an identifier, or of declared values; raises QuestionRefused for any other expression."""
     column = domain[node.name] if isinstance(node, Name) else None
     if isinstance(node, Name) and isinstance(column, Identifier):
         name = node.name
@@ -612,9 +614,9 @@ def _text_of(node: Node, domain: Domain) -> Build:
         raise QuestionRefused(
             f"{describe(node)} is no text: an identifier is compared with a value, an identifier or a text of declared values"
         )
-    made = bind_values(node, domain)
-    labels = [None if value is None else show_text(value) for value in made.values]
-    return lambda on: on.label(made.build(on), labels)
+    declared = bind_values(node, domain)
+    labels = [None if value is None else show_text(value) for value in declared.values]
+    return lambda on: on.label(declared.build(on), labels)
 
 
 def _compare_values(left: Node, op: str, right: Node, domain: Domain) -> Build:
@@ -623,8 +625,7 @@ def _compare_values(left: Node, op: str, right: Node, domain: Domain) -> Build:
     Which values meet the comparison is public, so that it is computed beforehand for each.
     """
     if isinstance(right, Constant) and op in ("=", "!="):
-        chosen = _is_in(IsIn(left, (right.value,)), domain)
-        return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+        return _equal_or_not(op, _is_in(IsIn(left, (right.value,)), domain))
     one = bind_values(left, domain)
     numbers = all(v is None or (isinstance(v, int) and not isinstance(v, bool)) for v in one.values)
     if not isinstance(right, Constant) and numbers and not is_declared(right, domain):
@@ -634,15 +635,11 @@ def _compare_values(left: Node, op: str, right: Node, domain: Domain) -> Build:
         raise QuestionRefused(
             f"{describe(left)} is text or a truth, and {describe(right)} is neither: cast one of them"
         )
-    other = DeclaredValues((_plain_value(right.value),), lambda _: whole(0)) if isinstance(right, Constant) else None
+    other = DeclaredValues((plain_value(right.value),), lambda _: whole(0)) if isinstance(right, Constant) else None
     values = pair_values(
         one, other or bind_values(right, domain), _comparison(op, left, right), Compare(op, left, right)
     )
     return choose_values(values, bool)
-
-
-def _plain_value(value: Value) -> Any:
-    return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
 
 
 def _comparison(op: str, left: Node, right: Node) -> Callable[[Any, Any], bool]:
@@ -663,8 +660,7 @@ def _compare_released(of: Node, op: str, released: Released, domain: Domain) -> 
     """Return the condition that an expression has one of the released values: of declared values, or of few numbers."""
     if op not in ("=", "!="):
         raise QuestionRefused(f"{describe(released)} is not a number: compare it with = and != only")
-    chosen = is_released(*_declared_codes(of, released, domain), released)
-    return chosen if op == "=" else lambda on: sql().Not(this=sql().paren(chosen(on)))
+    return _equal_or_not(op, is_released(*_declared_codes(of, released, domain), released))
 
 
 def _declared_codes(of: Node, released: Released, domain: Domain) -> tuple[tuple[Any, ...], Build]:
@@ -710,15 +706,16 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
         # 1 and 0 are how dialects without truths write them.
         if not all(isinstance(v, bool) or v in (0, 1) for v in node.values):
             raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
-        held = truth(node.of.name, column)
-        return lambda on: sql().paren(
-            sql().In(
-                this=sql().paren(held(on)), expressions=[sql().true() if v else sql().false() for v in node.values]
+        cell = truth(node.of.name, column)
+        return lambda on: trees().paren(
+            trees().In(
+                this=trees().paren(cell(on)),
+                expressions=[trees().true() if v else trees().false() for v in node.values],
             )
         )
     if is_declared(node.of, domain):
-        chosen = {v if isinstance(v, str) else describe(Constant(v)) for v in node.values}
-        return choose_values(bind_values(node.of, domain), lambda v: show_text(v) in chosen)
+        listed = {v if isinstance(v, str) else describe(Constant(v)) for v in node.values}
+        return choose_values(bind_values(node.of, domain), lambda v: show_text(v) in listed)
     of = number(node.of, domain)
     return is_one_of(of, [_constant_beside(of, Compare("=", node.of, Constant(v)), v, domain) for v in node.values])
 

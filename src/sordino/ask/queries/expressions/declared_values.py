@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval, category_code, truth_code
 from sordino.ask.queries.expressions.nodes import Apply, Constant, Name, Node, TextFunction, When, describe, walk
-from sordino.ask.queries.expressions.sql_trees import Build, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, plus, trees, whole
 from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import to_fraction
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 100_000
 _LONGEST_PATTERN = 1_000
-_FEW_VALUES = 32  # of more, what they stand for is looked up by halving
+# beyond so many values, their places are looked up by halving
+_FEW_VALUES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,12 @@ def keeps_missing(node: Node, domain: Domain) -> bool:
 
 
 def _or_empty(of: DeclaredValues) -> DeclaredValues:
-    """Return the values with an empty text for what is missing."""
+    """Return the values with an empty text in place of missing ones."""
     values = tuple("" if v is None else v for v in of.values)
 
     def build(on: Primitives) -> exp.Expression:
-        made: exp.Expression = sql().Coalesce(this=of.build(on), expressions=[whole(len(values))])
-        return made
+        filled: exp.Expression = trees().Coalesce(this=of.build(on), expressions=[whole(len(values))])
+        return filled
 
     return DeclaredValues((*values, ""), build)
 
@@ -114,14 +115,14 @@ def pair_values(
 
 def either_value(condition: Build, one: DeclaredValues, other: DeclaredValues | None) -> DeclaredValues:
     """Return the first values where a condition is true, else the other ones; missing without these."""
-    rest = DeclaredValues((), lambda _: sql().Null()) if other is None else other
+    rest = DeclaredValues((), lambda _: trees().Null()) if other is None else other
 
     def build(on: Primitives) -> exp.Expression:
-        kinds = sql()
+        kinds = trees()
         first = kinds.If(this=kinds.paren(condition(on)), true=one.build(on))
         last = kinds.Null() if other is None else plus(other.build(on), len(one.values))
-        made: exp.Expression = kinds.paren(kinds.Case(ifs=[first], default=last))
-        return made
+        case: exp.Expression = kinds.paren(kinds.Case(ifs=[first], default=last))
+        return case
 
     return DeclaredValues((*one.values, *rest.values), build)
 
@@ -133,9 +134,9 @@ def _pair(one: exp.Expression, other: exp.Expression, size: int) -> exp.Expressi
     return exp.paren(exp.Add(this=first, expression=exp.paren(other)))
 
 
-def choose_values(of: DeclaredValues, chosen: Callable[[Any], bool]) -> Build:
+def choose_values(of: DeclaredValues, accepts: Callable[[Any], bool]) -> Build:
     """Return the condition that an expression has one of the values that are chosen; missing where it is missing."""
-    codes = [i for i, v in enumerate(of.values) if v is not None and chosen(v)]
+    codes = [i for i, v in enumerate(of.values) if v is not None and accepts(v)]
     missing = [i for i, v in enumerate(of.values) if v is None]
 
     def build(on: Primitives) -> exp.Expression:
@@ -169,8 +170,8 @@ def value_keys(of: DeclaredValues) -> tuple[tuple[Any, ...], Build]:
             # A choice among so many would hold the code's text once for each: a day cast to text took 30 s to write.
             places = {v: i for i, v in enumerate(labels)}
             place = _look_up(on, code, [None if v is None else places[v] for v in of.values], missing=-1)
-            known = exp.GTE(this=place, expression=whole(0))
-            return exp.paren(exp.Case(ifs=[exp.If(this=known, true=place.copy())]))
+            present = exp.GTE(this=place, expression=whole(0))
+            return exp.paren(exp.Case(ifs=[exp.If(this=present, true=place.copy())]))
         ifs = [exp.If(this=on.is_code(code.copy(), codes[v]), true=whole(i)) for i, v in enumerate(labels)]
         return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
@@ -186,13 +187,13 @@ def _look_up(on: Primitives, code: exp.Expression, results: Sequence[int | None]
 
 def number_of_text(node: TextFunction, of: DeclaredValues) -> BoundNumber:
     """Return the number that a function makes of declared values: LENGTH, STRPOS, or CAST of values that are numbers."""
-    made = [None if v is None else text_number(node.function, v, *node.arguments) for v in of.values]
-    known = [n for n in made if n is not None]
-    if not known:
+    numbers = [None if v is None else text_number(node.function, v, *node.arguments) for v in of.values]
+    present = [n for n in numbers if n is not None]
+    if not present:
         raise QuestionRefused(f"{describe(node)}: no declared value is a number")
-    unit = Fraction(1, math.lcm(*(n.denominator for n in known)))
-    interval = Interval(min(known) / unit, max(known) / unit)
-    steps = DeclaredValues(tuple(None if n is None else int(n / unit) for n in made), of.build)
+    unit = Fraction(1, math.lcm(*(n.denominator for n in present)))
+    interval = Interval(min(present) / unit, max(present) / unit)
+    steps = DeclaredValues(tuple(None if n is None else int(n / unit) for n in numbers), of.build)
 
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
@@ -200,8 +201,8 @@ def number_of_text(node: TextFunction, of: DeclaredValues) -> BoundNumber:
         if len(of.values) > _FEW_VALUES:
             absent = min(n for n in steps.values if n is not None) - 1
             number = _look_up(on, of.build(on), steps.values, missing=absent)
-            known = exp.GT(this=number, expression=whole(absent))
-            return exp.paren(exp.Case(ifs=[exp.If(this=known, true=number.copy())]))
+            present = exp.GT(this=number, expression=whole(absent))
+            return exp.paren(exp.Case(ifs=[exp.If(this=present, true=number.copy())]))
         labels, place = value_keys(steps)
         code = place(on)
         ifs = [exp.If(this=exp.EQ(this=code.copy(), expression=whole(i)), true=whole(v)) for i, v in enumerate(labels)]
@@ -232,14 +233,14 @@ def pattern_test(kind: str, pattern: str) -> Callable[[str], bool]:
 
 
 def _regex(pattern: str) -> Callable[[str], bool]:
-    found: re.Pattern[str] | None = None
+    compiled: re.Pattern[str] | None = None
     try:
-        found = re.compile(pattern)
+        compiled = re.compile(pattern)
     except re.error:
-        found = None
-    if found is None:
+        compiled = None
+    if compiled is None:
         raise QuestionRefused(f"{pattern[:60]!r} is not a valid regular expression")
-    search = found.search
+    search = compiled.search
     return lambda text: search(text) is not None
 
 

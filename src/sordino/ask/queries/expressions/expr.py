@@ -47,12 +47,13 @@ from sordino.core.time_zones import parse_moment
 _MOST_POWER = 16
 # The type, where `str` is the property of an expression.
 _Text = str
-_MOST_OFFSET = 1_000  # rows between a row and one that it looks at
+# the most rows between a row and one that it looks at
+_MOST_OFFSET = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr:
-    """Write an expression: arithmetic `+ - *`, comparisons, `&`, `|`, `~`, and the methods below.
+    """An expression over the columns of a row: arithmetic `+ - *`, comparisons, `&`, `|`, `~`, and the methods below.
 
     Its truth is refused, so that `0 < col("x") < 9` cannot lose its half.
 
@@ -61,7 +62,8 @@ class Expr:
     """
 
     node: Node
-    name: _Text | None = None  # what group_by calls the key; whatever is made of the expression has none
+    # the name of the key in group_by; what is made of the expression has none
+    name: _Text | None = None
 
     def alias(self, name: _Text) -> Expr:
         """Return the expression under a name, for group_by: `group_by(col("born").year().alias("year"))`."""
@@ -135,10 +137,12 @@ class Expr:
             return self.sqrt()
         if wanted.denominator != 1 or not 0 <= wanted <= _MOST_POWER:
             raise QuestionRefused(f"power takes a whole exponent from 0 to {_MOST_POWER}, or 0.5")
-        made: Node = Constant(Fraction(1))
+        one = Constant(Fraction(1))
+        product: Node = one
+        # by squaring, from the highest bit of the exponent down
         for bit in f"{int(wanted):b}":
-            made = self.node if made == Constant(Fraction(1)) and bit == "1" else _square(made, self.node, bit == "1")
-        return Expr(made)
+            product = self.node if product == one and bit == "1" else _square(product, self.node, bit == "1")
+        return Expr(product)
 
     def bin(
         self,
@@ -152,7 +156,7 @@ class Expr:
 
         Dates and datetimes take edges that are dates, or a width in `days` or `hours`; hours are counted from midnight.
         """
-        if sum(given is not None for given in (edges, width, days, hours)) != 1:
+        if sum(option is not None for option in (edges, width, days, hours)) != 1:
             raise QuestionRefused(
                 "bin takes either edges, such as [0, 18, 65, 125], or a width: width=10, days=7, hours=6"
             )
@@ -177,10 +181,10 @@ class Expr:
         """Return whether the value is one of `values`."""
         if isinstance(values, (_Text, Expr)):
             raise QuestionRefused('is_in takes a list of values, such as is_in(["Sales", "Tech-support"])')
-        chosen = tuple(as_value(v) for v in values)
-        if not chosen:
+        listed = tuple(as_value(v) for v in values)
+        if not listed:
             raise QuestionRefused("is_in needs at least one value")
-        return Expr(IsIn(self.node, chosen))
+        return Expr(IsIn(self.node, listed))
 
     def is_between(self, lower: Any, upper: Any) -> Expr:
         """Return whether lower <= value <= upper."""
@@ -348,8 +352,8 @@ class Expr:
 
     def substr(self, start: int, length: int | None = None) -> Expr:
         """Return a part of a declared value, counted from 1 as in SQL; a negative start counts from the end."""
-        given = [start] if length is None else [start, length]
-        return Expr(TextFunction("substr", self.node, tuple(to_fraction(g, name="substr's place") for g in given)))
+        place = [start] if length is None else [start, length]
+        return Expr(TextFunction("substr", self.node, tuple(to_fraction(g, name="substr's place") for g in place)))
 
     def replace(self, old: _Text, new: _Text) -> Expr:
         """Return a declared value with one text in place of another."""
@@ -442,10 +446,10 @@ class Expr:
             ):
                 raise QuestionRefused(f"shift takes a number of rows up to {_MOST_OFFSET:,}, or days=..., months=...")
             return Expr(Windowed("lag" if n > 0 else "lead", self.node, offset=abs(n)))
-        given = [to_fraction(n, name="shift's amount") for n in (months, days, hours, seconds)]
-        if any(n.denominator != 1 for n in given[:3]):
+        amounts = [to_fraction(n, name="shift's amount") for n in (months, days, hours, seconds)]
+        if any(n.denominator != 1 for n in amounts[:3]):
             raise QuestionRefused("shift moves by whole months, days and hours")
-        return Expr(Shift(self.node, given[0], given[1], 3600 * given[2] + given[3]))
+        return Expr(Shift(self.node, amounts[0], amounts[1], 3600 * amounts[2] + amounts[3]))
 
     def weeks(self) -> Expr:
         """Return the time between two dates or datetimes in weeks: `(col("end") - col("start")).weeks()`."""
@@ -782,7 +786,7 @@ def as_value(value: Any) -> Value:
 
 
 def _column_node(column: str | Expr) -> Node:
-    """Return a column that is named by text, or an expression; raises QuestionRefused for what is neither."""
+    """Return the expression of a column named by text, or an expression as it is; raises QuestionRefused for anything else."""
     if not isinstance(column, (str, Expr)):
         raise QuestionRefused(f'over takes columns, such as over("id", order_by="day"), not a {type(column).__name__}')
     return col(column).node if isinstance(column, str) else column.node
@@ -828,8 +832,8 @@ def _clip_bound(value: object, name: str) -> Fraction | datetime.date:
             return parse_moment(value)
         except ValueError:
             return to_fraction(value, name=name)
-    given = as_value(value)
-    return given if isinstance(given, datetime.date) else to_fraction(given, name=name)
+    bound = as_value(value)
+    return bound if isinstance(bound, datetime.date) else to_fraction(bound, name=name)
 
 
 _UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade", "century")

@@ -52,18 +52,20 @@ from sordino.ask.queries.expressions.nodes import (
     Shift,
     TextFunction,
     When,
+    conjuncts,
     depth,
     describe,
     sql_name,
     walk,
 )
-from sordino.ask.queries.expressions.sql_trees import Build, plus, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, plus, trees, truth_as_number, whole
 from sordino.ask.queries.expressions.times import TIMES, format_time, moment_constant, time_label, truncate_time
 from sordino.core.cell_grammar import BLANKS, is_unicode
 from sordino.core.domain import STORED, Boolean, Category, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.loss import format_number
 from sordino.core.primitives import Primitives
+from sordino.core.release import int_or_float
 from sordino.core.time_zones import seconds_since, show_time
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ if TYPE_CHECKING:
 # ---- The declared keys of a group-by column: public labels, and the SQL that gives each row its code
 
 _MOST_KEYS = 1_000_000
-_MOST_BINS = 100_000  # each has two fractions for its ends, and a label: a second's work
+# each has two fractions for its ends, and a label: a second's work
+_MOST_BINS = 100_000
 
 
 def _time_keys(node: Node, of: BoundNumber) -> tuple[tuple[Any, ...], Build]:
@@ -82,8 +85,8 @@ def _time_keys(node: Node, of: BoundNumber) -> tuple[tuple[Any, ...], Build]:
     Labels are dates, moments on the zone's clock, or texts of a format. Raises QuestionRefused where they are too many.
     """
     if isinstance(node, DateFormat):
-        found = format_time(node.format, of)
-        return (found.values, found.build) if len(set(found.values)) == len(found.values) else value_keys(found)
+        texts = format_time(node.format, of)
+        return (texts.values, texts.build) if len(set(texts.values)) == len(texts.values) else value_keys(texts)
     if isinstance(node, Bin):
         return _time_bins(node, of)
     if isinstance(node, DateTrunc):
@@ -150,6 +153,14 @@ class Keys:
     code: Callable[[Primitives, exp.Expression], exp.Expression] | None = None
     private: bool = False
     column: str | None = None
+
+    def code_of(self, on: Primitives, cell: exp.Expression) -> exp.Expression:
+        """Return the code of a cell that `build` gave."""
+        return cell if self.code is None else self.code(on, cell)
+
+    def row_code(self, on: Primitives) -> exp.Expression:
+        """Return the code of a row's key."""
+        return self.code_of(on, self.build(on))
 
 
 def keys(node: Node, domain: Domain) -> Keys:
@@ -255,13 +266,18 @@ def _has_time(node: Node, domain: Domain) -> bool:
 
 def _category(name: str, column: Category) -> Keys:
     code = encode_category(column)
-    kept = column.missing == "keep"
+    keeps_missing = column.missing == "keep"
 
     def encode(on: Primitives, cell: exp.Expression) -> exp.Expression:
-        found = code(on, cell)
-        return sql().Coalesce(this=found, expressions=[sql().Literal.number(len(column.values))]) if kept else found
+        encoded = code(on, cell)
+        if not keeps_missing:
+            return encoded
+        filled: exp.Expression = trees().Coalesce(
+            this=encoded, expressions=[trees().Literal.number(len(column.values))]
+        )
+        return filled
 
-    labels = (*column.values, None) if kept else column.values
+    labels = (*column.values, None) if keeps_missing else column.values
     return Keys(labels, lambda on: on.category_cell(name, whole=whole_values(column)), encode)
 
 
@@ -284,7 +300,8 @@ def _bins(node: Bin, domain: Domain) -> Keys:
             )
         edges = tuple(values.lower + width * i for i in range(count + 1))
     steps = [math.ceil(e / of.unit) for e in edges]
-    steps[-1] = math.floor(edges[-1] / of.unit)  # the last bin is closed
+    # the last bin is closed
+    steps[-1] = math.floor(edges[-1] / of.unit)
     if any(a >= b for a, b in itertools.pairwise(steps[:-1])) or steps[-2] > steps[-1]:
         raise QuestionRefused(
             f"bins of {describe(node.of)} are finer than its grid of {format_number(of.unit)}: widen them"
@@ -299,35 +316,26 @@ def _bins(node: Bin, domain: Domain) -> Keys:
 
 def _parts(node: DatePart, domain: Domain) -> Keys:
     """Return the parts of days, such as years, that the declared days allow."""
-    found = bind_number(node, domain)
-    low, high = (int(b or 0) for b in (found.interval.lower, found.interval.upper))
+    number = bind_number(node, domain)
+    low, high = (int(b or 0) for b in (number.interval.lower, number.interval.upper))
     if node.part == "epoch" and isinstance(node.of, DateTrunc) and (of := _time(node.of, domain)) is not None:
         return _epochs(node, of, domain)
     if high - low >= _MOST_KEYS:
         raise QuestionRefused(f"{describe(node)} has {high - low + 1} values, too many keys: group by a coarser part")
     labels = tuple(range(low, high + 1))
-    return _keep_missing(labels, lambda on: plus(found.build(on), -low), node, domain)
+    return _keep_missing(labels, lambda on: plus(number.build(on), -low), node, domain)
 
 
 def _epochs(node: DatePart, of: BoundNumber, domain: Domain) -> Keys:
     """Return the seconds since 1970 at which the parts of a truncated date or moment `of` begin, one for each of its keys."""
     labels, build = _time_keys(node.of, of)
-    seconds = tuple(_show_value(seconds_since(label, of.zone or "UTC")) for label in labels)
+    seconds = tuple(int_or_float(seconds_since(label, of.zone or "UTC")) for label in labels)
     return _keep_missing(seconds, build, node, domain)
 
 
 def _truths(node: Node, domain: Domain) -> Keys:
     """Return the keys of a condition: false and true."""
-    condition = bind_condition(node, domain)
-
-    def build(on: Primitives) -> exp.Expression:
-        from sqlglot import exp
-
-        found = exp.paren(condition(on))
-        ifs = [exp.If(this=found, true=whole(1)), exp.If(this=exp.Not(this=found.copy()), true=whole(0))]
-        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
-
-    return _keep_missing((False, True), build, node, domain)
+    return _keep_missing((False, True), truth_as_number(bind_condition(node, domain)), node, domain)
 
 
 def _numbers(node: Node, domain: Domain) -> Keys:
@@ -340,12 +348,8 @@ def _numbers(node: Node, domain: Domain) -> Keys:
         raise QuestionRefused(
             f"{describe(node)} may have {high - low + 1} values, too many keys: group by bins, or round it"
         )
-    labels = tuple(_show_value(of.unit * n) for n in range(low, high + 1))
+    labels = tuple(int_or_float(of.unit * n) for n in range(low, high + 1))
     return _keep_missing(labels, lambda on: plus(of.build(on), -low), node, domain)
-
-
-def _show_value(value: Fraction) -> int | float:
-    return int(value) if value.denominator == 1 else float(value)
 
 
 def _choice(node: When, domain: Domain) -> Keys:
@@ -358,8 +362,8 @@ def _choice(node: When, domain: Domain) -> Keys:
     cases += [] if at is None else [(None, at)]
     if not all(isinstance(case, (Constant, When)) or is_declared(case, domain) for _, case in cases):
         return _numbers(node, domain)
-    found = [(condition, _case_keys(case, node, domain)) for condition, case in cases]
-    labels = tuple(dict.fromkeys(v for _, case in found for v in case.labels if v is not None))
+    case_keys = [(condition, _case_keys(case, node, domain)) for condition, case in cases]
+    labels = tuple(dict.fromkeys(v for _, case in case_keys for v in case.labels if v is not None))
     if len({type(v) for v in labels}) > 1:
         raise QuestionRefused(f"cannot group by {describe(node)}: its values must be all text or all whole numbers")
     places = {v: i for i, v in enumerate(labels)}
@@ -367,12 +371,16 @@ def _choice(node: When, domain: Domain) -> Keys:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        made = [(condition, _place(case, places, on)) for condition, case in found]
-        ifs = [exp.If(this=exp.paren(condition(on)), true=place) for condition, place in made if condition is not None]
-        last = next((place for condition, place in made if condition is None), exp.Null())
+        case_places = [(condition, _place(case, places, on)) for condition, case in case_keys]
+        ifs = [
+            exp.If(this=exp.paren(condition(on)), true=place)
+            for condition, place in case_places
+            if condition is not None
+        ]
+        last = next((place for condition, place in case_places if condition is None), exp.Null())
         return exp.Case(ifs=ifs, default=last)
 
-    return _keep_missing(labels, lambda on: sql().paren(build(on)), node, domain)
+    return _keep_missing(labels, lambda on: trees().paren(build(on)), node, domain)
 
 
 def _case_keys(node: Node, choice: When, domain: Domain) -> Keys:
@@ -389,8 +397,8 @@ def _place(case: Keys, places: dict[Any, int], on: Primitives) -> exp.Expression
     code = case.build(on)
     if isinstance(code, exp.Literal):
         return whole(places[case.labels[0]])
-    known = [(i, v) for i, v in enumerate(case.labels) if v is not None]
-    ifs = [exp.If(this=exp.EQ(this=code.copy(), expression=whole(i)), true=whole(places[v])) for i, v in known]
+    labeled = [(i, v) for i, v in enumerate(case.labels) if v is not None]
+    ifs = [exp.If(this=exp.EQ(this=code.copy(), expression=whole(i)), true=whole(places[v])) for i, v in labeled]
     return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
 
@@ -411,7 +419,9 @@ def _keep_missing(labels: tuple[Any, ...], build: Build, node: Node, domain: Dom
     if not may_be_missing(node, domain).is_key:
         return Keys(labels, build)
     last = len(labels)
-    return Keys((*labels, None), lambda on: sql().Coalesce(this=build(on), expressions=[sql().Literal.number(last)]))
+    return Keys(
+        (*labels, None), lambda on: trees().Coalesce(this=build(on), expressions=[trees().Literal.number(last)])
+    )
 
 
 # ---- KeyList: the combinations of keys that an answer has rows for, where a question lists them. Knows no data
@@ -420,7 +430,8 @@ def _keep_missing(labels: tuple[Any, ...], build: Build, node: Node, domain: Dom
 # other rows are: listed keys have the sensitivity of declared ones, of which rows may drop out.
 
 MOST_LISTED = 1_000_000
-_MOST_RUNS = 8  # of codes that follow each other: beyond, one search is faster than so many comparisons
+# of codes that follow each other: beyond, one search is faster than so many comparisons
+_MOST_RUNS = 8
 KEY_SELECTIONS = ("weighted", "threshold")
 
 Label = str | int | float | bool | datetime.date | None
@@ -445,7 +456,7 @@ class KeyList:
         return [list(self.columns), len(rows), hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()]
 
 
-def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = None) -> KeyList:
+def key_list(listing: object, columns: Sequence[str], *, before: KeyList | None = None) -> KeyList:
     """Return the keys that a person lists for some group-by columns: tuples, bare values of one column, or a public table.
 
     A table (Arrow, pandas, polars) is read by its columns' names. Raises QuestionRefused for anything else.
@@ -457,16 +468,17 @@ def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = 
         raise QuestionRefused("keys= is given once: name all columns that it lists in one group_by")
     if not columns:
         raise QuestionRefused("a list of keys goes with GROUP BY: it says which rows the answer has")
-    columns, rows = _table_rows(given, columns)
+    columns, rows = _table_rows(listing, columns)
     if rows is None:
-        if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        if isinstance(listing, (str, bytes)) or not isinstance(listing, Iterable):
             raise QuestionRefused(
                 f"keys= takes a list with one tuple per row, such as keys=[{_example(columns)}], or a table with the columns "
                 f"{', '.join(columns)}, or a way to select private keys, 'weighted' or 'threshold'; a key that is named keys is "
                 ".alias('keys')"
             )
         rows = [
-            tuple(row) if isinstance(row, (tuple, list)) else (row,) for row in itertools.islice(given, MOST_LISTED + 1)
+            tuple(row) if isinstance(row, (tuple, list)) else (row,)
+            for row in itertools.islice(listing, MOST_LISTED + 1)
         ]
     if not rows or len(rows) > MOST_LISTED:
         raise QuestionRefused(f"a list of keys has 1 to {MOST_LISTED:,} rows, not {'more' if rows else 'none'}")
@@ -474,17 +486,17 @@ def key_list(given: object, columns: Sequence[str], *, before: KeyList | None = 
         raise QuestionRefused(
             f"each row of keys= has {len(columns)} values, for {', '.join(columns)}, such as {_example(columns)}"
         )
-    return KeyList(tuple(columns), tuple(tuple(map(_label_key_list, row)) for row in rows))
+    return KeyList(tuple(columns), tuple(tuple(map(_listed_label, row)) for row in rows))
 
 
-def selection_name(given: object) -> str | None:
+def selection_name(listing: object) -> str | None:
     """Return the selection of private keys that `keys=` names, weighted or threshold; None for a list of keys."""
-    named = str(given) if isinstance(given, (str, PurePath)) else ""
+    named = str(listing) if isinstance(listing, (str, PurePath)) else ""
     return named if named in KEY_SELECTIONS else None
 
 
 def check_min_units(least: int) -> int:
-    """Return the fewest units of a private key that may show; raises QuestionRefused for what is no such number."""
+    """Check the fewest units of a private key that may show; raises QuestionRefused unless it is a whole number from 1 on."""
     if isinstance(least, bool) or not isinstance(least, int) or not 1 <= least <= 10**9:
         raise QuestionRefused("min_units takes a number of units, from 1 to 10^9, such as min_units=20")
     return least
@@ -495,27 +507,28 @@ def _example(columns: Sequence[str]) -> str:
     return f"({values},)" if len(columns) == 1 else f"({values})"
 
 
-def _table_rows(given: object, columns: Sequence[str]) -> tuple[Sequence[str], list[tuple[Any, ...]] | None]:
-    """Return the group-by columns that a frame has, and its rows; all of them and None for what is no frame."""
-    if not (hasattr(given, "__arrow_c_stream__") or hasattr(given, "to_arrow_table")):
+def _table_rows(listing: object, columns: Sequence[str]) -> tuple[Sequence[str], list[tuple[Any, ...]] | None]:
+    """Return the group-by columns that a frame has, and its rows; all columns and None for anything but a frame."""
+    if not (hasattr(listing, "__arrow_c_stream__") or hasattr(listing, "to_arrow_table")):
         return columns, None
     import pyarrow as pa
 
-    table: Any = given.to_arrow_table() if hasattr(given, "to_arrow_table") else pa.table(given)
-    named = table.column_names
-    wrong = [c for c in named if c not in columns or named.count(c) != 1]
-    if wrong or not named:
+    table: Any = listing.to_arrow_table() if hasattr(listing, "to_arrow_table") else pa.table(listing)
+    names = table.column_names
+    wrong = [c for c in names if c not in columns or names.count(c) != 1]
+    if wrong or not names:
         raise QuestionRefused(
             f"the table of keys has a column {wrong[0] if wrong else ''!r}: it needs one of each name, and no others: "
             f"{', '.join(columns)}"
         )
     if len(table) > MOST_LISTED:
-        return named, [()] * (MOST_LISTED + 1)
-    return named, list(zip(*(table.column(c).to_pylist() for c in named), strict=True))
+        return names, [()] * (MOST_LISTED + 1)
+    return names, list(zip(*(table.column(c).to_pylist() for c in names), strict=True))
 
 
-def _label_key_list(value: Any) -> Label:
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)):  # of numpy
+def _listed_label(value: Any) -> Label:
+    # a scalar of numpy
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
         value = value.item()
     if isinstance(value, float):
         if value != value:
@@ -536,7 +549,7 @@ def infer_key_list(where: Node | None, groups: Sequence[tuple[str, Node]], domai
     The values are the question's own, and a row of another town takes no part anyway. Every open key must be listed so.
     """
     listed: dict[Node, IsIn] = {}
-    for part in _conjuncts(where):
+    for part in conjuncts(where):
         if isinstance(part, IsIn) and part.of not in listed:
             listed[part.of] = part
     open_groups = [(alias, of) for alias, of in groups if is_open(of, domain)]
@@ -559,14 +572,8 @@ def _plain_label(value: Any) -> Label:
     return (
         value
         if isinstance(value, (str, bool, datetime.date))
-        else _label_key_list(float(value) if value % 1 else int(value))
+        else _listed_label(float(value) if value % 1 else int(value))
     )
-
-
-def _conjuncts(node: Node | None) -> list[Node]:
-    if isinstance(node, Connective) and node.op == "and":
-        return [*_conjuncts(node.left), *_conjuncts(node.right)]
-    return [] if node is None else [node]
 
 
 def compile_key_list(listed: KeyList, groups: Sequence[tuple[str, Node]], domain: Domain) -> Keys:
@@ -600,9 +607,9 @@ def list_shown(groups: Sequence[Keys], rows: Sequence[tuple[Label, ...]]) -> Key
     columns = []
     places = []
     for group, values in zip(groups, zip(*rows, strict=True), strict=True):
-        found = _match_texts(group.build, tuple(dict.fromkeys(values))) if group.private else group
-        columns.append(found)
-        places.append({label: i for i, label in enumerate(found.labels)})
+        listed = _match_texts(group.build, tuple(dict.fromkeys(values))) if group.private else group
+        columns.append(listed)
+        places.append({label: i for i, label in enumerate(listed.labels)})
     codes = {tuple(at[v] for at, v in zip(places, row, strict=True)): row for row in rows}
     return _join_columns(columns, codes, whole_list=groups[0].private)
 
@@ -611,7 +618,8 @@ def narrow_keys(keys: Keys, codes: Sequence[int]) -> Keys:
     """Return the keys of these codes alone, which ascend; a row of any other code has no key."""
     if len(codes) == len(keys.labels):
         return keys
-    runs: list[tuple[int, int, int]] = []  # the first and the last code of each run, and the place of the first
+    # the first and the last code of each run, and the place of the first
+    runs: list[tuple[int, int, int]] = []
     for place, code in enumerate(codes):
         if runs and code == runs[-1][1] + 1:
             runs[-1] = (runs[-1][0], code, runs[-1][2])
@@ -619,8 +627,8 @@ def narrow_keys(keys: Keys, codes: Sequence[int]) -> Keys:
             runs.append((code, code, place))
 
     def narrow(on: Primitives, cell: exp.Expression) -> exp.Expression:
-        kinds = sql()
-        code = cell if keys.code is None else keys.code(on, cell)
+        kinds = trees()
+        code = keys.code_of(on, cell)
         if len(runs) > _MOST_RUNS:
             return on.place_of(_text(code), tuple(map(str, codes)))
         ifs = []
@@ -661,17 +669,18 @@ class _ListedColumn:
     alias: str
     keys: Keys
     places: dict[Any, int]
-    whole_list: bool  # the keys are those listed, in their order
+    # the keys are those listed, in their order
+    whole_list: bool
 
     def code(self, value: Label) -> int:
         """Return the code of a listed value; raises UnknownName where it is not declared."""
-        found = self.places.get(value)
-        if found is None:
-            found = self.places.get(_as_text(value))
-        if found is None:
-            known = nearest(str(value), [str(v) for v in self.keys.labels[:1000]])
-            raise UnknownName(f"the listed keys have {value!r}, which is not a declared key of {self.alias!r}; {known}")
-        return found
+        code = self.places.get(value)
+        if code is None:
+            code = self.places.get(_as_text(value))
+        if code is None:
+            hint = nearest(str(value), [str(v) for v in self.keys.labels[:1000]])
+            raise UnknownName(f"the listed keys have {value!r}, which is not a declared key of {self.alias!r}; {hint}")
+        return code
 
 
 @dataclass(frozen=True, slots=True)
@@ -686,18 +695,18 @@ def _as_text(value: Label) -> _Text:
 
 
 def _column(alias: str, of: Node, domain: Domain, listed: KeyList) -> _ListedColumn:
-    own = listed.columns.index(alias) if alias in listed.columns else None
-    found = _open_keys(of, domain, [row[own] for row in listed.rows], alias) if own is not None else None
-    whole_list = found is not None
-    if found is None:
-        found = keys(of, domain)
-    if found.private:
+    index = listed.columns.index(alias) if alias in listed.columns else None
+    column_keys = _open_keys(of, domain, [row[index] for row in listed.rows], alias) if index is not None else None
+    whole_list = column_keys is not None
+    if column_keys is None:
+        column_keys = keys(of, domain)
+    if column_keys.private:
         raise QuestionRefused(f"the keys of {alias!r} are private: list them too")
     places: dict[Any, int] = {}
-    for i, label in enumerate(found.labels):
+    for i, label in enumerate(column_keys.labels):
         places.setdefault(_as_text(label), i)
-    places.update({label: i for i, label in enumerate(found.labels)})
-    return _ListedColumn(alias, found, places, whole_list)
+    places.update({label: i for i, label in enumerate(column_keys.labels)})
+    return _ListedColumn(alias, column_keys, places, whole_list)
 
 
 def _open_keys(of: Node, domain: Domain, values: Sequence[Label], alias: str) -> Keys | None:
@@ -716,14 +725,17 @@ def _open_keys(of: Node, domain: Domain, values: Sequence[Label], alias: str) ->
         exact = _match_texts(lambda on: on.text(of.name), texts)
         if any(t != t.strip(BLANKS) for t in texts):
             return exact
-        return replace(exact, code=lambda on, cell: on.place_of(on.strip(cell), texts))  # blanks around mean nothing
+        # blanks around a text mean nothing
+        return replace(exact, code=lambda on, cell: on.place_of(on.strip(cell), texts))
     numbers = [n for v in distinct if (n := _whole_number(v)) is not None]
     if len(numbers) < len(distinct):
         raise QuestionRefused(f"{alias!r} holds whole numbers within -2^62 and 2^62: list such keys")
     labels = tuple(dict.fromkeys(numbers))
-    written = tuple(map(str, labels))
+    texts_of_numbers = tuple(map(str, labels))
     return Keys(
-        labels, lambda on: _text(on.category_cell(of.name, whole=True)), lambda on, cell: on.place_of(cell, written)
+        labels,
+        lambda on: _text(on.category_cell(of.name, whole=True)),
+        lambda on, cell: on.place_of(cell, texts_of_numbers),
     )
 
 
@@ -751,26 +763,24 @@ def _expand(listed: KeyList, aliases: Sequence[str], columns: Sequence[_ListedCo
 
 
 def _text(cell: exp.Expression) -> exp.Expression:
-    kinds = sql()
-    made: exp.Expression = kinds.cast(kinds.paren(cell), "text")
-    return made
+    kinds = trees()
+    text: exp.Expression = kinds.cast(kinds.paren(cell), "text")
+    return text
 
 
 def _join_codes(columns: Sequence[Keys]) -> Build:
     """Return the codes of all columns as one text, NULL where a row has no key in one of them."""
 
     def build(on: Primitives) -> exp.Expression:
-        kinds = sql()
-        made = None
+        kinds = trees()
+        joined = None
         for column in columns:
-            cell = column.build(on)
-            code = cell if column.code is None else column.code(on, cell)
-            text = _text(code)
-            if made is not None:
-                comma = kinds.DPipe(this=made, expression=kinds.Literal.string(","), safe=False)
+            text = _text(column.row_code(on))
+            if joined is not None:
+                comma = kinds.DPipe(this=joined, expression=kinds.Literal.string(","), safe=False)
                 text = kinds.DPipe(this=comma, expression=text, safe=False)
-            made = text
-        whole: exp.Expression = kinds.paren(made)
+            joined = text
+        whole: exp.Expression = kinds.paren(joined)
         return whole
 
     return build

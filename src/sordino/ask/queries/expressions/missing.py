@@ -27,7 +27,8 @@ from sordino.core.domain import Domain, Fill, Identifier
 from sordino.core.errors import QuestionRefused
 
 _DIVISIONS = ("divide", "remainder", "modulo")
-_ROOTS = {"sqrt": 0, "ln": 1, "log2": 1, "log10": 1}  # 1 where the bound itself has no value
+# below these arguments a value may be missing; 0 has a root, but no logarithm
+_ROOTS = {"sqrt": 0, "ln": 1, "log2": 1, "log10": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +76,17 @@ def may_be_missing(node: Node | None, domain: Domain, *, present: frozenset[Node
     if isinstance(node, Released):
         return _BY_QUESTION
     if isinstance(node, When):
-        chosen, rest = _known_present(node.of)
-        left = may_be_missing(node.left, domain, present=present | chosen)
+        present_then, rest = _known_present(node.of)
+        left = may_be_missing(node.left, domain, present=present | present_then)
         return left | may_be_missing(node.right, domain, present=present | rest)
-    found = _BY_QUESTION if _has_no_value(node, domain) else _NEVER
+    missing = _BY_QUESTION if _has_no_value(node, domain) else _NEVER
     joins = isinstance(node, TextFunction) and node.function == "join"
     for child in children(node):
         if joins and keeps_missing(child, domain):
             # What is missing is an empty text there.
             continue
-        found |= may_be_missing(child, domain, present=present)
-    return found
+        missing |= may_be_missing(child, domain, present=present)
+    return missing
 
 
 def _column(name: str, domain: Domain) -> Missing:
@@ -100,7 +101,7 @@ def _column(name: str, domain: Domain) -> Missing:
 
 
 def _known_present(condition: Node) -> tuple[frozenset[Node], frozenset[Node]]:
-    """Return what is not missing where a condition is true, and where it is not, as in COALESCE."""
+    """Return the expressions that are present where a condition is true, and where it is not, as in COALESCE."""
     if isinstance(condition, IsNull):
         return frozenset(), frozenset({condition.of})
     if isinstance(condition, Not) and isinstance(condition.of, IsNull):

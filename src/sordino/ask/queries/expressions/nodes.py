@@ -270,7 +270,9 @@ Node = (
 )
 
 MIRROR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_MOST_DEPTH, _CHAINED = 75, 0.25  # so up to 300 conditions in a row
+# each condition of a chain counts a quarter of a level, so up to 300 stand in a row
+_MOST_DEPTH = 75
+_CHAINED = 0.25
 _WEIGHTS = {
     "Connective": 5,
     "Not": 4,
@@ -286,7 +288,8 @@ _WEIGHTS = {
     "Apply": 6,
 }
 _WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
-_MOST_NODES = 20_000  # a tree with shared branches can be short to write and endless to walk
+# a tree with shared branches can be short to write and endless to walk
+_MOST_NODES = 20_000
 
 
 def describe(node: Node) -> str:
@@ -370,6 +373,27 @@ def children(node: Node) -> list[Node]:
     return [child for field in ("of", "left", "right") if (child := getattr(node, field, None)) is not None]
 
 
+def plain_value(value: Value | None) -> Any:
+    """Return a constant as declarations write it: a whole number as int."""
+    return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
+
+
+def conjuncts(node: Node | None) -> list[Node]:
+    """Return the conditions that AND joins at the top of a condition; none for None."""
+    if isinstance(node, Connective) and node.op == "and":
+        return [*conjuncts(node.left), *conjuncts(node.right)]
+    return [] if node is None else [node]
+
+
+def conjoin(conditions: Iterable[Node | None]) -> Node | None:
+    """Join conditions by AND from the left, those that are None left out; None if none is left."""
+    both: Node | None = None
+    for condition in conditions:
+        if condition is not None:
+            both = condition if both is None else Connective("and", both, condition)
+    return both
+
+
 def sql_name(name: str) -> str:
     """Return a column's name as SQL has it: in double quotes where it is not a plain word.
 
@@ -419,15 +443,15 @@ def _words(node: Node, outer: int) -> str:
     if isinstance(node, (DatePart, DateTrunc, DateFormat, Shift)):
         return _time_words(node)
     if isinstance(node, TextFunction):
-        given = [
+        arguments = [
             _words(node.of, 0),
             *map(_quote, node.arguments),
             *([] if node.right is None else [_words(node.right, 0)]),
         ]
-        return f"{node.function}({', '.join(given)})"
+        return f"{node.function}({', '.join(arguments)})"
     if isinstance(node, Apply) and node.function != "divide":
-        given = [_words(part, 0) for part in (node.of, node.right) if part is not None]
-        return f"{node.function}({', '.join(given)})"
+        arguments = [_words(part, 0) for part in (node.of, node.right) if part is not None]
+        return f"{node.function}({', '.join(arguments)})"
     if isinstance(node, When):
         rest = "" if node.right is None else f" else {_words(node.right, 0)}"
         return f"(if {_words(node.of, 0)} then {_words(node.left, 0)}{rest})"
@@ -438,8 +462,8 @@ def _words(node: Node, outer: int) -> str:
     if isinstance(node, Exists):
         conditions = [_words(c, 0) for c in (node.matching, node.beside) if c is not None]
         which = f" where {' and '.join(conditions)}" if conditions else ""
-        made = "".join(f", {step.describe()}" for step in node.steps)
-        return f"exists({node.table}{made}{which})"
+        steps = "".join(f", {step.describe()}" for step in node.steps)
+        return f"exists({node.table}{steps}{which})"
     if isinstance(node, Windowed):
         of = "" if node.of is None else _words(node.of, 0)
         return f"{node.kind}({of}) over ({', '.join(_words(part, 0) for part in node.partition)})"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber, Interval
 from sordino.ask.queries.expressions.nodes import Released
-from sordino.ask.queries.expressions.sql_trees import Build, sql, whole
+from sordino.ask.queries.expressions.sql_trees import Build, trees, whole
 from sordino.core.domain import STORED
 from sordino.core.errors import QuestionRefused
 from sordino.core.loss import format_number
@@ -34,17 +34,17 @@ _TOKEN = re.compile(rf"CAST\('({TOKEN}\d+)(?:=([0-9a-f]*))?' AS BIGINT\)")
 
 def released_number(node: Released) -> BoundNumber:
     """Return a released number as a number of each row: its range is the declared one, and it may be missing."""
-    held = _held(node)
-    interval = Interval(None if node.lower is None else held.lower, None if node.upper is None else held.upper)
-    return BoundNumber(node.unit, interval, held, True, lambda _: _token(node.name), meaning=node)
+    stored = _stored_range(node)
+    interval = Interval(None if node.lower is None else stored.lower, None if node.upper is None else stored.upper)
+    return BoundNumber(node.unit, interval, stored, True, lambda _: _token(node.name), meaning=node)
 
 
 def released_lookup(values: Iterable[Any], code: Build, node: Released) -> BoundNumber:
     """Return the released number of a row's value; `values` by the code that `code` gives."""
 
     def build(on: Primitives) -> exp.Expression:
-        made: exp.Expression = sql().paren(sql().Case(this=sql().paren(code(on)), ifs=_tokens(values, node)))
-        return made
+        case: exp.Expression = trees().paren(trees().Case(this=trees().paren(code(on)), ifs=_tokens(values, node)))
+        return case
 
     return replace(released_number(node), build=build)
 
@@ -53,9 +53,9 @@ def is_released(values: Iterable[Any], code: Build, node: Released) -> Build:
     """Return the condition that a row's value is among the released ones; `values` by the code that `code` gives."""
 
     def build(on: Primitives) -> exp.Expression:
-        chosen = sql().Case(this=sql().paren(code(on)), ifs=_tokens(values, node))
-        made: exp.Expression = sql().paren(sql().EQ(this=sql().paren(chosen), expression=whole(1)))
-        return made
+        flag = trees().Case(this=trees().paren(code(on)), ifs=_tokens(values, node))
+        condition: exp.Expression = trees().paren(trees().EQ(this=trees().paren(flag), expression=whole(1)))
+        return condition
 
     return build
 
@@ -63,7 +63,7 @@ def is_released(values: Iterable[Any], code: Build, node: Released) -> Build:
 def _tokens(values: Iterable[Any], node: Released) -> list[Any]:
     """Return, by code, the token of each declared value."""
     return [
-        sql().If(this=whole(place), true=_token(f"{node.name}={label_text(value).encode().hex()}"))
+        trees().If(this=whole(place), true=_token(f"{node.name}={label_text(value).encode().hex()}"))
         for place, value in enumerate(values)
         if value is not None
     ]
@@ -94,14 +94,14 @@ class ReleasedValues:
             value = 1 if label in released else None if None in released else 0
         else:
             value = self.numbers[name] if label is None else self.lookups[name].get(label)
-        written = "NULL" if value is None else f"'{value}'"
-        return f"CAST({written} AS BIGINT)"
+        literal = "NULL" if value is None else f"'{value}'"
+        return f"CAST({literal} AS BIGINT)"
 
 
 def check_tokens(text: str, names: Container[str]) -> None:
     """Raise QuestionRefused for a text that holds anything of a token but whole ones of these names: none could be bound."""
-    known = [name for name, _ in _TOKEN.findall(text) if name in names]
-    if text.count(TOKEN) != len(known):
+    whole_tokens = [name for name, _ in _TOKEN.findall(text) if name in names]
+    if text.count(TOKEN) != len(whole_tokens):
         raise QuestionRefused(
             f"{TOKEN} is a word of Sordino's own: a released value has a place in the statement that releases it, and "
             "nowhere else"
@@ -116,10 +116,10 @@ def whole_steps(value: Any, node: Released) -> int | None:
         steps = round(Fraction(value) / node.unit)
     except (ValueError, OverflowError):
         return None
-    held = _held(node)
-    assert held.lower is not None
-    assert held.upper is not None
-    return max(int(held.lower), min(int(held.upper), steps))
+    stored = _stored_range(node)
+    assert stored.lower is not None
+    assert stored.upper is not None
+    return max(int(stored.lower), min(int(stored.upper), steps))
 
 
 def label_text(value: Any) -> str:
@@ -137,12 +137,12 @@ def label_text(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime.date) else str(value)
 
 
-def _held(node: Released) -> Interval:
+def _stored_range(node: Released) -> Interval:
     low = Fraction(-STORED) if node.lower is None else node.lower / node.unit
     high = Fraction(STORED) if node.upper is None else node.upper / node.unit
     return Interval(Fraction(max(-STORED, low.__floor__())), Fraction(min(STORED, high.__ceil__())))
 
 
 def _token(text: str) -> exp.Expression:
-    made: exp.Expression = sql().Cast(this=sql().Literal.string(text), to=sql().DataType.build("BIGINT"))
-    return made
+    cast: exp.Expression = trees().Cast(this=trees().Literal.string(text), to=trees().DataType.build("BIGINT"))
+    return cast

@@ -37,11 +37,11 @@ from sordino.core.primitives import NARROW, Primitives, check_range
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_MOST_STEPS = 10**12  # of a grid that a function makes: squares of its values still sum exactly
+# the most steps of a grid that a function makes: squares of its values still sum exactly
+_MOST_STEPS = 10**12
 _MOST_DIGITS = 12
-_REAL: dict[
-    str, tuple[Callable[[float], float], float | None]
-] = {  # the function, and the least number it is defined from
+# each function, and the least number from which it is defined
+_REAL: dict[str, tuple[Callable[[float], float], float | None]] = {
     "sqrt": (math.sqrt, 0.0),
     "ln": (math.log, None),
     "log2": (math.log2, None),
@@ -107,7 +107,8 @@ def _digits(node: Apply) -> int:
 def _round(of: BoundNumber, step: Fraction, how: str) -> BoundNumber:
     """Return the number moved to a multiple of `step`: floor, ceil, truncate (towards 0), round (halves away from 0)."""
     ratio = of.unit / step
-    if ratio.denominator == 1:  # every value is a multiple already
+    # every value is a multiple already
+    if ratio.denominator == 1:
         return of
 
     def moved(end: Fraction | None) -> Fraction | None:
@@ -131,13 +132,9 @@ def _to_whole(node: Node, of: BoundNumber) -> BoundNumber:
     def build(on: Primitives) -> exp.Expression:
         return (away if all(on.is_decimal(name) for name in names) else even).build(on)
 
-    def cover(one: Interval, other: Interval) -> Interval:
-        lower = None if one.lower is None or other.lower is None else min(one.lower, other.lower)
-        upper = None if one.upper is None or other.upper is None else max(one.upper, other.upper)
-        return Interval(lower, upper)
-
-    both = cover(even.interval, away.interval), cover(even.stored, away.stored)
-    return BoundNumber(even.unit, *both, of.missable, build)
+    interval = even.interval.hull(away.interval)
+    stored = even.stored.hull(away.stored)
+    return BoundNumber(even.unit, interval, stored, of.missable, build)
 
 
 def _decimal_columns(node: Node) -> frozenset[str] | None:
@@ -157,8 +154,10 @@ def _decimal_columns(node: Node) -> frozenset[str] | None:
         parts = [node.of]
     else:
         return None
-    found = [frozenset[str]() if part is None else _decimal_columns(part) for part in parts]
-    return None if None in found else frozenset().union(*(names for names in found if names is not None))
+    names_of_parts = [frozenset[str]() if part is None else _decimal_columns(part) for part in parts]
+    return (
+        None if None in names_of_parts else frozenset().union(*(names for names in names_of_parts if names is not None))
+    )
 
 
 def _rounded_steps(value: Fraction, how: str) -> int:
@@ -177,9 +176,11 @@ def _round_sql(of: BoundNumber, ratio: Fraction, how: str) -> Build:
     if how == "half_even":
         return lambda on: _half_even(on, of, top, bottom)
     if how == "round":
-        top, bottom = 2 * top, 2 * bottom
-    low, high = (end * top for end in _limits(of))
-    moves = max(0, -(low // bottom) + 1)  # so that (n top + moves bottom) is above 0 for every n
+        top *= 2
+        bottom *= 2
+    low, high = (end * top for end in of.ends)
+    # so that (n top + moves bottom) is above 0 for every n
+    moves = max(0, -(low // bottom) + 1)
 
     def build(on: Primitives) -> exp.Expression:
         down = {"floor": 0, "ceil": bottom - 1, "truncate": 0, "round": bottom // 2}[how]
@@ -202,7 +203,7 @@ def _half_even(on: Primitives, of: BoundNumber, top: int, bottom: int) -> exp.Ex
     """
     from sqlglot import exp
 
-    low, high = (end * 2 * top for end in _limits(of))
+    low, high = (end * 2 * top for end in of.ends)
 
     def floor(plus: int, by: int) -> exp.Expression:
         moves = max(0, -(low // by) + 1)
@@ -264,7 +265,8 @@ def _divide(of: BoundNumber, by: BoundNumber, node: Apply) -> BoundNumber:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        x, y = exp.Abs(this=on.wide(of.build(on))), exp.Abs(this=on.wide(by.build(on)))
+        x = exp.Abs(this=on.wide(of.build(on)))
+        y = exp.Abs(this=on.wide(by.build(on)))
         twice = exp.paren(exp.Mul(this=x, expression=_whole(on, 2 * ratio.numerator, True)))
         bottom = exp.paren(exp.Mul(this=y, expression=_whole(on, ratio.denominator, True)))
         doubled = exp.paren(exp.Mul(this=bottom.copy(), expression=_whole(on, 2, True)))
@@ -303,7 +305,7 @@ def _remainder(of: BoundNumber, by: Fraction, *, floor: bool) -> BoundNumber:
     of = rescale(of, unit)
     size = int(abs(by) / unit)
     negative = by < 0
-    low, high = _limits(of)
+    low, high = of.ends
     most = Fraction(size - 1)
     if floor:
         interval = Interval(-most, Fraction(0)) if negative else Interval(Fraction(0), most)
@@ -361,7 +363,8 @@ def _real_function(node: Apply, of: BoundNumber) -> BoundNumber:
     if not of.interval.bounded:
         raise QuestionRefused(f"{describe(node)} needs bounds: clip {describe(node.of)}, or declare its bounds")
     low, high = (float(end * of.unit) for end in _finite(of.interval))
-    smallest = float(of.unit) if least is None else least  # the least value on the grid at which it is defined
+    # the least value on the grid at which it is defined
+    smallest = float(of.unit) if least is None else least
     if high < smallest:
         raise QuestionRefused(f"{describe(node)} is never defined: {describe(node.of)} is at most {high:g}")
     if node.function == "exp" and high > 80:
@@ -391,13 +394,9 @@ def _constant(node: Node | None) -> Fraction | None:
     return value if isinstance(value, Fraction) else None
 
 
-def _limits(of: BoundNumber) -> tuple[int, int]:
-    low, high = _finite(of.stored)
-    return int(low), int(high)
-
-
 def _finite(of: Interval) -> tuple[Fraction, Fraction]:
-    assert of.lower is not None  # what is stored always has both ends
+    # a stored interval always has both ends
+    assert of.lower is not None
     assert of.upper is not None
     return of.lower, of.upper
 
@@ -414,8 +413,8 @@ def _whole(on: Primitives, number: int, wide: bool) -> exp.Expression:
 def _compare(on: Primitives, of: BoundNumber, kind: str, number: int) -> exp.Expression:
     from sqlglot import exp
 
-    made: exp.Expression = getattr(exp, kind)(this=exp.paren(of.build(on)), expression=whole(number))
-    return exp.paren(made)
+    comparison: exp.Expression = getattr(exp, kind)(this=exp.paren(of.build(on)), expression=whole(number))
+    return exp.paren(comparison)
 
 
 def _case(cases: list[tuple[exp.Expression, exp.Expression]], rest: exp.Expression | None) -> exp.Expression:

@@ -1,8 +1,8 @@
-"""SQL words that every expression is built from: constants, comparisons, membership. Knows no engine and no column."""
+"""SQL trees that every expression is built from: constants, comparisons, membership, clauses. Knows no engine and no column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.primitives import Primitives, check_range
@@ -21,7 +21,8 @@ def whole(number: int) -> exp.Expression:
     if abs(number) >= 2**63:
         return exp.Cast(this=exp.Literal.string(str(number)), to=exp.DataType.build("DECIMAL(38, 0)"))
     literal = exp.Literal.number(number) if abs(number) < 2**31 else exp.Literal.string(str(number))
-    kind = exp.DataType(this=exp.DataType.Type.BIGINT, nested=False)  # to parse "BIGINT" takes 20 times as long
+    # to parse "BIGINT" takes 20 times as long
+    kind = exp.DataType(this=exp.DataType.Type.BIGINT, nested=False)
     return exp.Cast(this=literal, to=kind)
 
 
@@ -43,13 +44,13 @@ def comparison(left: Build, op: str, right: Build) -> Build:
             ">": exp.GT,
             ">=": exp.GTE,
         }
-        made: exp.Expression = kinds[op](this=exp.paren(left(on)), expression=exp.paren(right(on)))
-        return exp.paren(made)
+        tree: exp.Expression = kinds[op](this=exp.paren(left(on)), expression=exp.paren(right(on)))
+        return exp.paren(tree)
 
     return build
 
 
-def sql() -> Any:
+def trees() -> Any:
     """Return the module of SQL trees, imported on first use."""
     from sqlglot import exp
 
@@ -71,7 +72,8 @@ def within(of: Build, least: int, most: int) -> Build:
         last = named.get("last")
         if last is None or last[0] is not on:
             last = (on, on.clip(of(on), least, most))
-            named["last"] = last  # at once, as several threads may build
+            # at once, as several threads may build
+            named["last"] = last
         return last[1].copy()
 
     return build
@@ -97,5 +99,59 @@ def divide(one: Build, number: int) -> Build:
 def _combine(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expression:
     from sqlglot import exp
 
-    made: exp.Expression = getattr(exp, kind)(this=one, expression=other)
-    return exp.paren(made)
+    tree: exp.Expression = getattr(exp, kind)(this=one, expression=other)
+    return exp.paren(tree)
+
+
+def truth_as_number(condition: Build) -> Build:
+    """Return 1 where a condition is true, 0 where it is false, NULL where it is neither."""
+
+    def build(on: Primitives) -> exp.Expression:
+        from sqlglot import exp
+
+        holds = exp.paren(condition(on))
+        ifs = [exp.If(this=holds, true=whole(1)), exp.If(this=exp.Not(this=holds.copy()), true=whole(0))]
+        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
+
+    return build
+
+
+# ---- Clauses of SELECTs that were parsed
+
+
+def from_of(select: Any) -> Any:
+    """Return the FROM clause of a SELECT, None without one; versions of sqlglot differ in its name."""
+    return select.args.get("from_") or select.args.get("from")
+
+
+def with_of(query: Any) -> Any:
+    """Return the WITH clause of a query, None without one."""
+    return query.args.get("with_") or query.args.get("with")
+
+
+def and_parts(condition: Any) -> list[Any]:
+    """Return the conditions that AND joins at the top of a condition; none for None."""
+    if condition is None:
+        return []
+    return list(condition.flatten()) if isinstance(condition, trees().And) else [condition]
+
+
+def move_to_on(select: Any, join: Any, conditions: Sequence[Any]) -> None:
+    """Move some conditions of WHERE to the ON of a comma join or CROSS JOIN; the tree is changed."""
+    where = select.args["where"]
+    rest = [part for part in and_parts(where.this) if not any(part is condition for condition in conditions)]
+    unnested = [condition.unnest() for condition in conditions]
+    join.set("on", trees().and_(*unnested, copy=False) if len(unnested) > 1 else unnested[0])
+    join.set("kind", None)
+    if rest:
+        where.set("this", trees().and_(*rest, copy=False))
+    else:
+        select.set("where", None)
+
+
+def write_duckdb(tree: Any) -> str:
+    """Return a tree in DuckDB's SQL; words that it lacks are refused where they are read, and logged nowhere."""
+    from sqlglot.errors import ErrorLevel
+
+    text: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    return text

@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 # A day is held as days since 1970-01-01. It may not know any engine: the words are + - * and whole division of numbers that
 # are never below 0. The calendar is the proleptic Gregorian one; weeks are those of ISO 8601, which begin on Monday.
 
-_ERA = 146_097  # days in 400 years
-_SHIFT = 719_468  # days from 0000-03-01, where years begin here, to 1970-01-01
-_ALL = 366  # days after which a part that comes again each year has taken every value
-_MONDAY = 3  # days from a Monday to 1970-01-01
+# days in 400 years
+_ERA = 146_097
+# days from 0000-03-01, where years begin here, to 1970-01-01
+_SHIFT = 719_468
+# days after which a part that comes again each year has taken every value
+_ALL = 366
+# days from a Monday to 1970-01-01
+_MONDAY = 3
 
 
 def day_part(part: str, of: BoundNumber) -> BoundNumber:
@@ -60,7 +64,8 @@ def month_number(days: Build) -> Build:
 
 def first_of_month(months: Build) -> Build:
     """Return the first day of a month, given as 12 times the year plus the month from 0."""
-    since = within(subtract(months, constant(2)), 0, 12 * 10_000)  # months since March of year 0
+    # months since March of year 0
+    since = within(subtract(months, constant(2)), 0, 12 * 10_000)
     year = divide(since, 12)
     place = subtract(since, multiply(year, 12))
     begun = divide(add(multiply(place, 153), constant(2)), 5)
@@ -83,7 +88,8 @@ def _calendar(days: int) -> datetime.date:
 
 
 def _year(days: Build) -> Build:
-    turned = divide(_year_day(days), 306)  # 1 from January 1 on, when the year of the calendar is the next
+    # 1 from January 1 on, when the year of the calendar is the next
+    turned = divide(_year_day(days), 306)
     return add(add(_year_of_era(days), multiply(divide(_shift(days), _ERA), 400)), turned)
 
 
@@ -103,9 +109,10 @@ def _day(days: Build) -> Build:
 
 def _weekday(days: Build, sunday: int) -> Build:
     """Return the day of the week from `sunday` (0 or 7) on: 0 to 6 from Sunday, or 1 to 7 from Monday."""
-    shifted = add(_shift(days), constant(3 if sunday == 0 else 2))  # 0000-03-01 was a Wednesday
-    found = subtract(shifted, multiply(divide(shifted, 7), 7))
-    return found if sunday == 0 else add(found, constant(1))
+    # 0000-03-01 was a Wednesday
+    shifted = add(_shift(days), constant(3 if sunday == 0 else 2))
+    weekday = subtract(shifted, multiply(divide(shifted, 7), 7))
+    return weekday if sunday == 0 else add(weekday, constant(1))
 
 
 def _day_of_year(days: Build) -> Build:
@@ -214,8 +221,10 @@ LENGTHS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400, "weeks": 
 CLOCK_PARTS = {"hour": (3600, 86_400), "minute": (60, 3600), "second": (1, 60)}
 _CLOCKS_SINCE = {"hours since 1970": 3600, "minutes since 1970": 60, "seconds since 1970": 1}
 _DAY = 86_400
-_ORIGIN_DAY = datetime.date(2000, 1, 3)  # a Monday: weeks, and lengths of days and hours, are counted from it
-_ORIGIN_MONTH = 2000 * 12  # lengths of months are counted from 2000-01
+# a Monday: weeks, and lengths of days and hours, are counted from it
+_ORIGIN_DAY = datetime.date(2000, 1, 3)
+# lengths of months are counted from 2000-01
+_ORIGIN_MONTH = 2000 * 12
 _DAYS_OF = {"day": 1, "week": 7}
 _MONTHS_OF = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
 _SECONDS_OF = {"second": 1, "minute": 60, "hour": 3600}
@@ -266,7 +275,7 @@ def constant_time(node: Constant) -> BoundNumber:
 
 
 def clip_bound(bound: Value | None, of: BoundNumber) -> Fraction | None:
-    """Return the bound of a clip in the units of what is clipped."""
+    """Return the bound of a clip in the units of the clipped expression."""
     if bound is None or of.kind in TIMES:
         return None if bound is None else moment_constant(bound, of)
     if isinstance(bound, Fraction) and not isinstance(bound, bool):
@@ -285,8 +294,9 @@ def day_of(of: BoundNumber) -> BoundNumber:
         return of
     local = _local(of)
     per_day = _whole(_DAY / of.unit, of)
-    ends = tuple(math.floor(Fraction(_end(local, side)) / per_day) for side in (0, 1))
-    far = 800_000  # days before 1970 that no declared moment passes
+    ends = tuple(math.floor(Fraction(local.ends[side]) / per_day) for side in (0, 1))
+    # days before 1970 that no declared moment passes
+    far = 800_000
     shifted = add(local.build, whole_constant(far * per_day))
     build = add(divide(shifted, per_day), whole_constant(-far))
     return replace(whole_number(of, (ends[0], ends[1]), build), kind="date")
@@ -320,7 +330,7 @@ def length_of_time(function: str, of: BoundNumber) -> BoundNumber:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A date or moment truncated: `value` is where its part begins, `index` counts the parts, `label` says where one begins."""
+    """A truncated date or moment: `value` is the begin of its part, `index` counts the parts, `label` gives the begin of one."""
 
     value: BoundNumber
     index: BoundNumber
@@ -359,7 +369,7 @@ def shift_time(months: int, seconds: Fraction, days: int, of: BoundNumber) -> Bo
         since = subtract(_local(of).build, multiply(day.build, _whole(_DAY / of.unit, of)))
         shifted = _shift_days(_shift_months(day, months), days)
         local = add(multiply(shifted.build, _whole(_DAY / of.unit, of)), since)
-        ends = [_shift_moment(_end(of, side) * of.unit, months, days, of.zone) for side in (0, 1)]
+        ends = [_shift_moment(of.ends[side] * of.unit, months, days, of.zone) for side in (0, 1)]
         moved = _from_local(of, local, ends[0], ends[1])
     unit = common_unit(of.unit, seconds or of.unit)
     moved = rescale(moved, unit)
@@ -379,37 +389,40 @@ def time_label(steps: int, of: BoundNumber) -> datetime.date:
 
 
 def _offsets(of: BoundNumber) -> Offsets:
-    low, high = (_end(of, side) * of.unit for side in (0, 1))
+    low, high = (of.ends[side] * of.unit for side in (0, 1))
     return offsets(of.zone, math.floor(low), math.ceil(high))
 
 
 def _local(of: BoundNumber) -> BoundNumber:
     """Return what the zone's clock shows, in the steps of the moment."""
-    found = _offsets(of)
-    starts = [math.ceil(start / of.unit) for start in found.starts]
-    away = [_whole(value / of.unit, of) for value in map(Fraction, found.values)]
+    zone = _offsets(of)
+    starts = [math.ceil(start / of.unit) for start in zone.starts]
+    # the clock's distance from UTC from each start on
+    away = [_whole(value / of.unit, of) for value in map(Fraction, zone.values)]
     if len(away) == 1:
         build: Build = lambda on: plus(of.build(on), away[0])  # noqa: E731
     else:
-        build = lambda on: on.clip(of.build(on), *_ends(of))  # noqa: E731
+        build = lambda on: on.clip(of.build(on), *of.ends)  # noqa: E731
         named = build
         build = add(named, lambda on: on.look_up(named(on), starts, away))
-    ends = [end + away[bisect.bisect_right(starts, end)] for end in _ends(of)]
-    for place, start in enumerate(starts):  # where the clock changes it shows its least and its last for a while
-        if _end(of, 0) < start <= _end(of, 1):
+    ends = [end + away[bisect.bisect_right(starts, end)] for end in of.ends]
+    # where the clock changes it shows its least and its last for a while
+    for place, start in enumerate(starts):
+        if of.ends[0] < start <= of.ends[1]:
             ends += [start - 1 + away[place], start + away[place + 1]]
     interval = Interval(Fraction(min(ends)), Fraction(max(ends)))
     return replace(of, interval=interval, stored=interval, build=build)
 
 
 def _from_local(of: BoundNumber, local: Build, low: Fraction, high: Fraction) -> BoundNumber:
-    """Return the moment, in the steps of `of`, that the clock shows as `local`; it is clipped to what the ends become."""
-    found = offsets(of.zone, math.floor(low), math.ceil(high))
-    starts = [math.ceil(start / of.unit) for start in found.local_starts]
-    away = [_whole(value / of.unit, of) for value in map(Fraction, found.values)]
+    """Convert local wall-clock time to UTC steps of `of`, clipped to the converted bounds."""
+    zone = offsets(of.zone, math.floor(low), math.ceil(high))
+    starts = [math.ceil(start / of.unit) for start in zone.local_starts]
+    away = [_whole(value / of.unit, of) for value in map(Fraction, zone.values)]
     ends = (math.floor(low / of.unit), math.ceil(high / of.unit))
-    least, most = ends[0] - 3 * _whole(_DAY / of.unit, of), ends[1] + 3 * _whole(_DAY / of.unit, of)
-    named = within(local, least, most)
+    # three days of slack, more than any zone's clock is away from UTC
+    slack = 3 * _whole(_DAY / of.unit, of)
+    named = within(local, ends[0] - slack, ends[1] + slack)
     moment = subtract(named, lambda on: on.look_up(named(on), starts, away))
     interval = Interval(Fraction(ends[0]), Fraction(ends[1]))
     return replace(of, interval=interval, stored=interval, build=within(moment, *ends))
@@ -419,7 +432,7 @@ def _begin_of_day(of: BoundNumber, zone: str) -> BoundNumber:
     """Return when days begin by a zone's clock, in steps of which offsets are whole numbers."""
     if of.unit != 1:
         raise QuestionRefused("a date with a time of day is compared with moments as a datetime")
-    days = [EPOCH + datetime.timedelta(days=_end(of, side)) for side in (0, 1)]
+    days = [EPOCH + datetime.timedelta(days=of.ends[side]) for side in (0, 1)]
     low, high = (seconds_since(day, zone) for day in days)
     unit = Fraction(math.gcd(*offsets(zone, int(low), int(high)).values, _DAY))
     moments = replace(of, unit=unit, kind="datetime", zone=zone)
@@ -447,7 +460,7 @@ def _floor(of: BoundNumber, step: int, by: int = 0) -> BoundNumber:
     """Return the whole number of times that `step` seconds fit into a moment, moved by `by` seconds."""
     size = _whole(step / of.unit, of)
     moved = _whole(by / of.unit, of)
-    ends = tuple((_end(of, side) + moved) // size for side in (0, 1))
+    ends = tuple((of.ends[side] + moved) // size for side in (0, 1))
     low = ends[0]
     build = add(divide(add(of.build, whole_constant(moved - low * size)), size), whole_constant(low))
     return replace(whole_number(of, (ends[0], ends[1]), build), kind="number", zone="")
@@ -463,7 +476,7 @@ def _clock_part(step: int, cycle: int, of: BoundNumber) -> BoundNumber:
     since = subtract(shifted, multiply(divide(shifted, round_trip), round_trip))
     coarse = of.unit % step == 0
     build = multiply(since, int(of.unit / step)) if coarse else divide(since, _whole(step / of.unit, of))
-    low, high = (math.floor(_end(local, side) * of.unit / step) for side in (0, 1))
+    low, high = (math.floor(local.ends[side] * of.unit / step) for side in (0, 1))
     most = cycle // step - 1
     every = {n % (most + 1) for n in range(low, high + 1)} if high - low < most else {0, most}
     return whole_number(of, (min(every), max(every)), build)
@@ -481,7 +494,7 @@ def _whole(ratio: Fraction, of: BoundNumber) -> int:
 def _truncate_days(width: int, of: BoundNumber) -> Truncation:
     day = day_of(of)
     origin = (_ORIGIN_DAY - EPOCH).days
-    ends = tuple((_end(day, side) - origin) // width for side in (0, 1))
+    ends = tuple((day.ends[side] - origin) // width for side in (0, 1))
     low = ends[0]
     build = add(divide(add(day.build, whole_constant(-origin - low * width)), width), whole_constant(low))
     index = whole_number(of, (ends[0], ends[1]), build)
@@ -491,7 +504,7 @@ def _truncate_days(width: int, of: BoundNumber) -> Truncation:
 
 def _truncate_months(width: int, of: BoundNumber) -> Truncation:
     day = day_of(of)
-    months = [_month_index(_end(day, side)) - _ORIGIN_MONTH for side in (0, 1)]
+    months = [_month_index(day.ends[side]) - _ORIGIN_MONTH for side in (0, 1)]
     low, high = (m // width for m in months)
     shifted = add(month_number(day.build), whole_constant(-_ORIGIN_MONTH - low * width))
     index = whole_number(of, (low, high), add(divide(shifted, width), whole_constant(low)))
@@ -501,7 +514,7 @@ def _truncate_months(width: int, of: BoundNumber) -> Truncation:
 
 def _truncation(of: BoundNumber, index: BoundNumber, begin: Build, day_at: Callable[[int], int]) -> Truncation:
     """Return a truncation to days: `begin` is the first of its days, `day_at` the same of an index."""
-    ends = (day_at(_end(index, 0)), day_at(_end(index, 1)))
+    ends = (day_at(index.ends[0]), day_at(index.ends[1]))
     for end in ends:
         show_time(Fraction(end), "date", "")
     day = replace(whole_number(of, ends, begin), kind="date")
@@ -522,7 +535,8 @@ def _truncate_clock(width: int, of: BoundNumber) -> Truncation:
     Where all offsets of the zone leave the same rest, parts are lengths of time, and an hour that the clock shows twice is
     two of them; else they are those of the clock.
     """
-    if of.unit % width == 0:  # every value is at such a begin already
+    # every value is at such a begin already
+    if of.unit % width == 0:
         index = rescale(replace(of, unit=of.unit / width, kind="number", zone=""), Fraction(1))
         return Truncation(of, index, lambda i: local_time(Fraction(i * width), of.zone))
     size = _whole(width / of.unit, of)
@@ -531,17 +545,17 @@ def _truncate_clock(width: int, of: BoundNumber) -> Truncation:
     if len(rests) == 1:
         by = rests.pop() - origin
         index = _floor(of, width, by)
-        ends = tuple(_end(index, side) * size - _whole(by / of.unit, of) for side in (0, 1))
+        ends = tuple(index.ends[side] * size - _whole(by / of.unit, of) for side in (0, 1))
         interval = Interval(Fraction(ends[0]), Fraction(ends[1]))
         build = add(multiply(index.build, size), whole_constant(-_whole(by / of.unit, of)))
         value = replace(of, interval=interval, stored=interval, build=build)
         return Truncation(value, index, lambda i: local_time(Fraction(i * width - by), of.zone))
     index = _floor(_local(of), width, -origin)
-    found = _offsets(of)
-    low, high = (found.utc(Fraction(_end(index, side) * width + origin)) for side in (0, 1))
+    zone = _offsets(of)
+    low, high = (zone.utc(Fraction(index.ends[side] * width + origin)) for side in (0, 1))
     local = add(multiply(index.build, size), whole_constant(_whole(origin / of.unit, of)))
     value = _from_local(of, local, low, high)
-    return Truncation(value, index, lambda i: local_time(found.utc(Fraction(i * width + origin)), of.zone))
+    return Truncation(value, index, lambda i: local_time(zone.utc(Fraction(i * width + origin)), of.zone))
 
 
 # ---- shifts
@@ -550,7 +564,7 @@ def _truncate_clock(width: int, of: BoundNumber) -> Truncation:
 def _shift_days(of: BoundNumber, days: int) -> BoundNumber:
     interval = of.interval.plus(Interval.point(Fraction(days)))
     for side in (0, 1):
-        show_time(Fraction(_end(of, side) + days), "date", "")
+        show_time(Fraction(of.ends[side] + days), "date", "")
     return replace(of, interval=interval, stored=interval, build=add(of.build, whole_constant(days)))
 
 
@@ -558,8 +572,8 @@ def _shift_months(of: BoundNumber, months: int) -> BoundNumber:
     """Return a date some months on: the same day of that month, or its last where it is shorter."""
     if not months:
         return of
-    ends = [_shift_date(_end(of, side), months) for side in (0, 1)]
-    named = within(of.build, *_ends(of))
+    ends = [_shift_date(of.ends[side], months) for side in (0, 1)]
+    named = within(of.build, *of.ends)
     index = month_number(named)
     begun = subtract(named, first_of_month(index))
     then = add(index, whole_constant(months))
@@ -597,22 +611,12 @@ def _month_begin(months: int) -> int:
     return (datetime.date(months // 12, months % 12 + 1, 1) - EPOCH).days
 
 
-def _end(of: BoundNumber, side: int) -> int:
-    return _ends(of)[side]
-
-
-def _ends(of: BoundNumber) -> tuple[int, int]:
-    low, high = of.stored.lower, of.stored.upper
-    assert low is not None  # dates and moments have bounds
-    assert high is not None
-    return int(low), int(high)
-
-
 # ---- Dates and moments as text: a format such as %Y-%m makes declared values, one for each part that a row may fall in
 
 _MOST = 100_000
 _CODE = re.compile("%[-]?.")
-_UNITS = (  # the codes that a format may have, and the truncation of which each text is one value
+# the codes that a format may have, and the truncation of which each text is one value
+_UNITS = (
     ("Y", "year"),
     ("YmbB", "month"),
     ("GV", "week"),
@@ -628,7 +632,8 @@ _PARTS = {"m": "month", "b": "month", "B": "month", "d": "day", "j": "doy", "a":
     "S": "second",
     "V": "week",
 }
-_SAMPLES = {  # a moment of which a part has this value
+# a moment of which a part has this value
+_SAMPLES = {
     "month": lambda n: datetime.datetime(2000, n, 1),
     "day": lambda n: datetime.datetime(2000, 1, n),
     "doy": lambda n: datetime.datetime(2000, 1, 1) + datetime.timedelta(days=n - 1),
@@ -653,19 +658,19 @@ def format_time(form: str, of: BoundNumber) -> DeclaredValues:
     parts = list(dict.fromkeys(_PARTS.get(c[-1]) for c in _CODE.findall(form) if c[-1] != "%"))
     if parts and None not in parts:
         return _of_parts(form, [part for part in parts if part is not None], of)
-    unit = next((unit for known, unit in _UNITS if codes and codes <= set(known) and codes & set("YGF")), None)
+    unit = next((unit for letters, unit in _UNITS if codes and codes <= set(letters) and codes & set("YGF")), None)
     if unit is None:
         raise QuestionRefused(
             f"the format {form[:40]!r} is not supported: use %Y, %m, %d, %H, %M, %S, %b, %B, %a, %A, %j, %G-%V"
         )
-    found = truncate_time("day" if unit == "week day" else unit, 1, of)
-    low, high = int(found.index.interval.lower or 0), int(found.index.interval.upper or 0)
+    truncation = truncate_time("day" if unit == "week day" else unit, 1, of)
+    low, high = int(truncation.index.interval.lower or 0), int(truncation.index.interval.upper or 0)
     if high - low >= _MOST:
         raise QuestionRefused(
             f"the format {form[:40]!r} has {high - low + 1} values here, above {_MOST}: truncate further"
         )
-    texts = tuple(_write(form, found.label(i)) for i in range(low, high + 1))
-    return DeclaredValues(texts, lambda on: plus(found.index.build(on), -low))
+    texts = tuple(_write(form, truncation.label(i)) for i in range(low, high + 1))
+    return DeclaredValues(texts, lambda on: plus(truncation.index.build(on), -low))
 
 
 def _of_parts(form: str, parts: Sequence[str], of: BoundNumber) -> DeclaredValues:
@@ -675,11 +680,11 @@ def _of_parts(form: str, parts: Sequence[str], of: BoundNumber) -> DeclaredValue
     if (size := math.prod(map(len, ranges))) >= _MOST:
         raise QuestionRefused(f"the format {form[:40]!r} has {size} values here, above {_MOST}: leave some parts out")
 
-    def write(chosen: tuple[int, ...]) -> str:
-        numbers_of = dict(zip(parts, chosen, strict=True))
+    def write(combination: tuple[int, ...]) -> str:
+        numbers_of = dict(zip(parts, combination, strict=True))
         return _CODE.sub(lambda code: _write_part(code.group(), numbers_of), form)
 
-    texts = tuple(write(chosen) for chosen in itertools.product(*ranges))
+    texts = tuple(write(combination) for combination in itertools.product(*ranges))
 
     def build(on: Primitives) -> exp.Expression:
         index = constant(0)
@@ -692,10 +697,10 @@ def _of_parts(form: str, parts: Sequence[str], of: BoundNumber) -> DeclaredValue
     return DeclaredValues(texts, build)
 
 
-def _write_part(code: str, chosen: Mapping[str, int]) -> str:
+def _write_part(code: str, numbers: Mapping[str, int]) -> str:
     """Return the text of one code, of a moment that has the part which it shows."""
     part = _PARTS.get(code[-1])
-    return _write(code, datetime.datetime(2000, 1, 1) if part is None else _SAMPLES[part](chosen[part]))
+    return _write(code, datetime.datetime(2000, 1, 1) if part is None else _SAMPLES[part](numbers[part]))
 
 
 def _write(form: str, moment: datetime.date) -> str:

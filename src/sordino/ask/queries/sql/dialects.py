@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sordino.ask.queries.expressions.sql_trees import and_parts, from_of, move_to_on, trees, with_of
 from sordino.core.errors import QuestionRefused
 
 if TYPE_CHECKING:
@@ -17,14 +18,20 @@ if TYPE_CHECKING:
 # The parser keeps what a word says, not what it means: BigQuery, MySQL, Spark and T-SQL count the days of a week from 1, Spark's
 # CAST to a whole number rounds towards 0, Snowflake's REGEXP_LIKE matches all of a text.
 
-_FROM_ONE = frozenset({"bigquery", "mysql", "spark", "tsql"})  # Sunday is day 1 of a week
-_FROM_MONDAY = frozenset({"mysql", "spark"})  # their WEEKDAY is 0 on Monday
-_ELAPSED = frozenset({"mysql", "spark", "trino"})  # a difference counts the months that have passed whole
-_CUT = frozenset({"spark", "sqlite", "tsql"})  # CAST to a whole number rounds towards 0
-_SHORT = frozenset({"snowflake", "spark"})  # DAYNAME is 'Sun'
+# in these, Sunday is day 1 of a week
+_FROM_ONE = frozenset({"bigquery", "mysql", "spark", "tsql"})
+# their WEEKDAY is 0 on Monday
+_FROM_MONDAY = frozenset({"mysql", "spark"})
+# a difference counts the months that have passed whole
+_ELAPSED = frozenset({"mysql", "spark", "trino"})
+# CAST to a whole number rounds towards 0
+_CUT = frozenset({"spark", "sqlite", "tsql"})
+# DAYNAME is 'Sun'
+_SHORT = frozenset({"snowflake", "spark"})
 _DAYS = frozenset({"DOW", "DAYOFWEEK", "DAY_OF_WEEK"})
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
-_MONDAYS = {  # where WEEK begins on Sunday, and what the week of ISO 8601 is called there
+# where WEEK begins on Sunday, and what the week of ISO 8601 is called there
+_MONDAYS = {
     "bigquery": "ISOWEEK",
     "mysql": "WEEK(x, 3), or WEEKOFYEAR(x),",
     "tsql": "ISO_WEEK",
@@ -36,33 +43,28 @@ def apply_dialect(select: exp.Select, dialect: str) -> exp.Select:
 
     Raises QuestionRefused for a word that means something else there and has no word here.
     """
-    for node in reversed(list(select.walk())):  # what is inside first
+    # from the inside out
+    for node in reversed(list(select.walk())):
         change = _CHANGES.get(type(node).__name__)
-        made = None if change is None else change(node, dialect)
-        if made is not None:
-            node.replace(made)
+        replacement = None if change is None else change(node, dialect)
+        if replacement is not None:
+            node.replace(replacement)
     return select
 
 
-def _trees() -> Any:
-    from sqlglot import exp as kinds
-
-    return kinds
-
-
-def _moved(node: Any, by: int) -> Any:
-    kinds = _trees()
+def _shift_by(node: Any, by: int) -> Any:
+    kinds = trees()
     sides = {"this": node.copy(), "expression": kinds.Literal.number(1)}
     return kinds.Paren(this=kinds.Add(**sides) if by > 0 else kinds.Sub(**sides))
 
 
 def _day_of_week(node: Any, dialect: str) -> Any:
-    return _moved(node, 1) if dialect in _FROM_ONE else None
+    return _shift_by(node, 1) if dialect in _FROM_ONE else None
 
 
 def _extract(node: Any, dialect: str) -> Any:
     """EXTRACT(DOW) and EXTRACT(WEEK) go by the dialect's own calendar."""
-    kinds = _trees()
+    kinds = trees()
     word = node.this.name.upper()
     if word in _DAYS and dialect == "trino":
         return kinds.DayOfWeekIso(this=node.expression.copy())
@@ -89,19 +91,19 @@ def _refuse_sundays(dialect: str) -> None:
         )
 
 
-def _named(node: Any, dialect: str) -> Any:
+def _unknown_function(node: Any, dialect: str) -> Any:
     """WEEKDAY and YEARWEEK are functions that the parser does not know."""
-    kinds = _trees()
+    kinds = trees()
     name = str(node.this).upper()
-    given = node.expressions
-    if name == "WEEKDAY" and dialect in _FROM_MONDAY and len(given) == 1:
-        return _moved(kinds.DayOfWeekIso(this=given[0].copy()), -1)
+    arguments = node.expressions
+    if name == "WEEKDAY" and dialect in _FROM_MONDAY and len(arguments) == 1:
+        return _shift_by(kinds.DayOfWeekIso(this=arguments[0].copy()), -1)
     if name == "YEARWEEK" and dialect == "mysql":
-        if len(given) != 2 or given[1].name not in ("1", "3"):
+        if len(arguments) != 2 or arguments[1].name not in ("1", "3"):
             raise QuestionRefused("YEARWEEK(x) begins weeks on Sunday in mysql: write YEARWEEK(x, 3), that of ISO 8601")
-        node.set("expressions", given[:1])
-    if name in ("DATE_PART", "DATEPART") and len(given) == 2 and given[0].name.upper() in _DAYS:
-        return _extract(kinds.Extract(this=kinds.Var(this=given[0].name), expression=given[1].copy()), dialect)
+        node.set("expressions", arguments[:1])
+    if name in ("DATE_PART", "DATEPART") and len(arguments) == 2 and arguments[0].name.upper() in _DAYS:
+        return _extract(kinds.Extract(this=kinds.Var(this=arguments[0].name), expression=arguments[1].copy()), dialect)
     return None
 
 
@@ -118,7 +120,7 @@ def _difference(node: Any, dialect: str) -> None:
         )
     # these dialects count the Mondays in between, DuckDB sevens of days
     if unit in ("WEEK", "WEEKS"):
-        node.set("unit", _trees().Var(this="ISOWEEK"))
+        node.set("unit", trees().Var(this="ISOWEEK"))
 
 
 def _unit_of_weeks(node: Any, dialect: str) -> None:
@@ -126,20 +128,20 @@ def _unit_of_weeks(node: Any, dialect: str) -> None:
     unit = node.args.get("unit")
     name = "" if unit is None else unit.name.upper()
     if type(unit).__name__ == "WeekStart" and name == "MONDAY":
-        node.set("unit", _trees().Var(this="WEEK"))
+        node.set("unit", trees().Var(this="WEEK"))
     elif type(unit).__name__ == "WeekStart" or (name == "WEEK" and dialect == "tsql"):
         _refuse_sundays(dialect)
 
 
 def _name_of_day(node: Any, dialect: str) -> Any:
-    kinds = _trees()
+    kinds = trees()
     sign = "%a" if isinstance(node, kinds.Dayname) else "%b"
     return kinds.TimeToStr(this=node.this.copy(), format=kinds.Literal.string(sign)) if dialect in _SHORT else None
 
 
 def _round(node: Any, _: str) -> Any:
     """T-SQL's ROUND(x, n, 1) cuts digits off."""
-    kinds = _trees()
+    kinds = trees()
     cut = node.args.get("truncate")
     places = node.args.get("decimals")
     if cut is None or cut.name == "0":
@@ -153,7 +155,7 @@ def _round(node: Any, _: str) -> Any:
 
 def _regular_expression(node: Any, _: str) -> Any:
     """Snowflake's REGEXP_LIKE, RLIKE and REGEXP match all of a text."""
-    kinds = _trees()
+    kinds = trees()
     pattern = node.expression
     if node.args.get("full_match") and isinstance(pattern, kinds.Literal):
         node.set("expression", kinds.Literal.string(f"^(?:{pattern.this})$"))
@@ -163,7 +165,7 @@ def _regular_expression(node: Any, _: str) -> Any:
 
 def _length(node: Any, dialect: str) -> Any:
     """LENGTH counts bytes in MySQL; LEN in T-SQL no blanks at the end."""
-    kinds = _trees()
+    kinds = trees()
     if dialect == "mysql" and node.args.get("binary"):
         raise QuestionRefused("LENGTH counts bytes in mysql: write CHAR_LENGTH(x) for the number of characters")
     return kinds.Length(this=kinds.Trim(this=node.this.copy(), position="TRAILING")) if dialect == "tsql" else None
@@ -173,7 +175,7 @@ def _like(node: Any, dialect: str) -> Any:
     """LIKE sees no difference of case in SQLite; [...] stands for some characters in T-SQL."""
     if dialect == "tsql" and "[" in node.expression.name:
         raise QuestionRefused("a LIKE with [...] is not supported: % stands for any text and _ for one character")
-    return _trees().ILike(this=node.this.copy(), expression=node.expression.copy()) if dialect == "sqlite" else None
+    return trees().ILike(this=node.this.copy(), expression=node.expression.copy()) if dialect == "sqlite" else None
 
 
 def _cast(node: Any, dialect: str) -> None:
@@ -184,21 +186,21 @@ def _cast(node: Any, dialect: str) -> None:
 
 def _equal(node: Any, _: str) -> Any:
     """EQUAL_NULL(a, b) is a IS NOT DISTINCT FROM b."""
-    return _trees().NullSafeEQ(this=node.this.copy(), expression=node.expression.copy())
+    return trees().NullSafeEQ(this=node.this.copy(), expression=node.expression.copy())
 
 
 def _months(node: Any, dialect: str) -> Any:
     """ADD_MONTHS adds months as an interval does in Spark; elsewhere the last day of a month stays the last."""
-    kinds = _trees()
+    kinds = trees()
     sides = {"this": node.this.copy(), "expression": node.expression.copy(), "unit": kinds.Var(this="MONTH")}
     return kinds.DateAdd(**sides) if dialect == "spark" else None
 
 
 def _convert(node: Any, dialect: str) -> Any:
-    made = _trees().Cast(this=node.expression.copy(), to=node.this.copy()) if node.args.get("style") is None else None
-    if made is not None:
-        _cast(made, dialect)
-    return made
+    cast = trees().Cast(this=node.expression.copy(), to=node.this.copy()) if node.args.get("style") is None else None
+    if cast is not None:
+        _cast(cast, dialect)
+    return cast
 
 
 _SIMILAR = {"%": ".*", "_": "."}
@@ -207,13 +209,13 @@ _SIMILAR = {"%": ".*", "_": "."}
 def _similar(node: Any, _: str) -> None:
     """SIMILAR TO has % and _ for any text, as LIKE, and else a regular expression; in DuckDB it is one alone."""
     pattern = node.expression
-    if isinstance(pattern, _trees().Literal):
-        node.set("expression", _trees().Literal.string("".join(_SIMILAR.get(c, c) for c in pattern.this)))
+    if isinstance(pattern, trees().Literal):
+        node.set("expression", trees().Literal.string("".join(_SIMILAR.get(c, c) for c in pattern.this)))
 
 
 _CHANGES: dict[str, Callable[[Any, str], Any]] = {
     "AddMonths": _months,
-    "Anonymous": _named,
+    "Anonymous": _unknown_function,
     "Cast": _cast,
     "Convert": _convert,
     "DateDiff": _difference,
@@ -242,7 +244,8 @@ _CHANGES: dict[str, Callable[[Any, str], Any]] = {
 # FILTER (WHERE c) is CASE WHEN c, COUNT_IF counts such a CASE, an approximate quantile is a quantile (ours is noisy anyway),
 # REGR_SLOPE is a covariance divided by a variance.
 
-NAMES = {  # how others name what we know by another name
+# the names of functions elsewhere, and the class of sqlglot that each is here
+NAMES = {
     "COUNTIF": "CountIf",
     "COUNT_IF": "CountIf",
     "STDEV": "Stddev",
@@ -258,7 +261,8 @@ NAMES = {  # how others name what we know by another name
 }
 
 
-WORDS = {  # the names in NAMES as they are written
+# the names in NAMES as they are written
+WORDS = {
     "Avg": "AVG",
     "CountIf": "COUNT_IF",
     "Stddev": "STDDEV",
@@ -272,16 +276,17 @@ def rewrite_functions(select: Any) -> exp.Select:
     """Return a SELECT whose functions are those that the translation reads; the tree that is given is changed."""
     from sqlglot import exp as kinds
 
-    for node in reversed(list(select.walk())):  # what is inside first
+    # from the inside out
+    for node in reversed(list(select.walk())):
         now = node
         if isinstance(node, kinds.Anonymous) and str(node.this).upper() in NAMES:
             now = getattr(kinds, NAMES[str(node.this).upper()])(this=node.expressions[0] if node.expressions else None)
             now.meta.update(node.meta)
             node.replace(now)
         change = CHANGES.get(type(now).__name__)
-        made = now if change is None else change(now)
-        if made is not now:
-            now.replace(made)
+        replacement = now if change is None else change(now)
+        if replacement is not now:
+            now.replace(replacement)
     changed: exp.Select = select
     return changed
 
@@ -303,7 +308,8 @@ def _filter(node: Any) -> Any:
 
     of = node.this
     condition = node.expression.this
-    if not isinstance(of.this, kinds.Expression):  # a function that no dialect knows: refused by its name later on
+    # a function that no dialect knows: refused by its name later on
+    if not isinstance(of.this, kinds.Expression):
         return of
     if isinstance(of, kinds.Count) and isinstance(of.this, kinds.Star):
         return _count(condition)
@@ -365,8 +371,8 @@ def _spread_of_distinct(node: Any) -> Any:
     one = kinds.Literal.number(1)
     is_sample = isinstance(node, (kinds.Variance, kinds.Stddev, kinds.StddevSamp))
     divisor = kinds.Paren(this=kinds.Sub(this=count.copy(), expression=one)) if is_sample else count.copy()
-    made = kinds.Paren(this=kinds.Div(this=apart, expression=divisor))
-    return made if isinstance(node, (kinds.Variance, kinds.VariancePop)) else kinds.Sqrt(this=made)
+    variance = kinds.Paren(this=kinds.Div(this=apart, expression=divisor))
+    return variance if isinstance(node, (kinds.Variance, kinds.VariancePop)) else kinds.Sqrt(this=variance)
 
 
 _OF_DISTINCT: dict[str, Callable[[Any], Any]] = {
@@ -627,7 +633,7 @@ def _answer_below(select: Any) -> Any:
     # A PIVOT or a sample of the answer is more than its rows.
     if source is None or not _has_only(source, {"this", "alias", "db", "catalog"}):
         return None
-    inner = source.this if isinstance(source, exp.Subquery) else _named_normalize(select, source)
+    inner = source.this if isinstance(source, exp.Subquery) else _named_query(select, source)
     inner = unfold_answer(inner) if isinstance(inner, exp.Select) else None
     if inner is None or not _has_only(inner, _INNER):
         return None
@@ -637,23 +643,25 @@ def _answer_below(select: Any) -> Any:
 
 
 def _source(select: Any) -> Any:
-    clause = select.args.get("from_") or select.args.get("from")
+    clause = from_of(select)
     return None if clause is None else clause.this
 
 
-def _has_only(select: Any, known: set[str]) -> bool:
-    return all(name in known for name, value in select.args.items() if value)
+def _has_only(select: Any, names: set[str]) -> bool:
+    return all(name in names for name, value in select.args.items() if value)
 
 
-def _named_normalize(select: Any, source: Any) -> Any:
+def _named_query(select: Any, source: Any) -> Any:
     """Return the query that WITH gives the name of the table that FROM names."""
     from sqlglot import exp
 
-    clause = select.args.get("with_") or select.args.get("with")
+    clause = with_of(select)
     if clause is None or not isinstance(source, exp.Table) or clause.args.get("recursive"):
         return None
-    found = [c.this for c in clause.expressions if c.alias.lower() == source.name.lower() and not c.alias_column_names]
-    return found[0] if len(found) == 1 else None
+    queries = [
+        c.this for c in clause.expressions if c.alias.lower() == source.name.lower() and not c.alias_column_names
+    ]
+    return queries[0] if len(queries) == 1 else None
 
 
 def _merge(outer: Any, inner: Any) -> Any:
@@ -663,13 +671,13 @@ def _merge(outer: Any, inner: Any) -> Any:
 
     def replace(tree: Any) -> Any:
         def mean(node: Any) -> Any:
-            known = isinstance(node, exp.Column) and node.name.lower() in meanings
-            return exp.Paren(this=meanings[node.name.lower()].copy()) if known else node
+            is_output = isinstance(node, exp.Column) and node.name.lower() in meanings
+            return exp.Paren(this=meanings[node.name.lower()].copy()) if is_output else node
 
         return tree.copy().transform(mean)
 
-    made = inner.copy()
-    _name_groups(made)
+    merged = inner.copy()
+    _name_groups(merged)
     names = {e.alias_or_name.lower(): e.alias_or_name for e in inner.expressions}
     items: list[Any] = []
     for item in outer.expressions:
@@ -681,31 +689,31 @@ def _merge(outer: Any, inner: Any) -> Any:
         name = item.alias or (names.get(item.name.lower(), "") if isinstance(item, exp.Column) else "")
         of = of.this if isinstance(of, exp.Paren) and isinstance(item.unalias(), exp.Column) else of
         items.append(exp.alias_(of, name, quoted=True) if name else of)
-    made.set("expressions", items)
+    merged.set("expressions", items)
     if outer.args.get("where") is not None:
         condition = replace(outer.args["where"].this)
-        having = made.args.get("having")
+        having = merged.args.get("having")
         both = condition if having is None else exp.and_(having.this, condition)
-        made.set("having", exp.Having(this=both))
+        merged.set("having", exp.Having(this=both))
     for clause in ("order", "limit", "offset"):
         if outer.args.get(clause) is not None:
-            made.set(clause, replace(outer.args[clause]) if clause == "order" else outer.args[clause].copy())
-    before = outer.args.get("with_") or outer.args.get("with")
-    if before is not None and made.args.get("with_") is None:
-        kept = before.copy()
-        kept.set("expressions", [c for c in kept.expressions if not _is_read(c, _source(outer))])
-        made.set("with_", kept if kept.expressions else None)
-    return made
+            merged.set(clause, replace(outer.args[clause]) if clause == "order" else outer.args[clause].copy())
+    before = with_of(outer)
+    if before is not None and merged.args.get("with_") is None:
+        ctes = before.copy()
+        ctes.set("expressions", [c for c in ctes.expressions if not _is_read(c, _source(outer))])
+        merged.set("with_", ctes if ctes.expressions else None)
+    return merged
 
 
 def _expand_star(star: Any, columns: list[Any], meaning: Callable[[Any], Any]) -> list[Any]:
     """Return what * stands for: the columns, without those of EXCLUDE, with REPLACE's expressions and RENAME's names."""
     from sqlglot import exp
 
-    given = {name.strip("_"): value or [] for name, value in star.args.items()}
-    left_out = {column.name.lower() for column in given.get("except", [])}
-    replaced = {item.alias.lower(): meaning(item.this) for item in given.get("replace", [])}
-    renamed = {item.this.name.lower(): item.alias for item in given.get("rename", [])}
+    changes = {name.strip("_"): value or [] for name, value in star.args.items()}
+    left_out = {column.name.lower() for column in changes.get("except", [])}
+    replaced = {item.alias.lower(): meaning(item.this) for item in changes.get("replace", [])}
+    renamed = {item.this.name.lower(): item.alias for item in changes.get("rename", [])}
     items = []
     for column in columns:
         name = column.alias_or_name
@@ -735,8 +743,8 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
     """Return a SELECT in the shape that is translated; `public` has the names of public tables, in lower case."""
     from sqlglot import exp as kinds
 
-    made: Any = select.copy()
-    for inner in list(made.find_all(kinds.Select)):
+    tree: Any = select.copy()
+    for inner in list(tree.find_all(kinds.Select)):
         count_united(inner)
         count_combinations(inner, least=2)
         _rename_columns(inner)
@@ -748,8 +756,8 @@ def normalize(select: exp.Select, *, public: Container[str] = ()) -> exp.Select:
         _drop_needless_distinct(inner)
         _order_by_all(inner)
         _limit_by_fetch(inner)
-    made = rewrite_functions(made)
-    changed: exp.Select = unfold_answer(made) if made.find(kinds.Subquery, kinds.With) else made
+    tree = rewrite_functions(tree)
+    changed: exp.Select = unfold_answer(tree) if tree.find(kinds.Subquery, kinds.With) else tree
     return changed
 
 
@@ -767,7 +775,7 @@ def join_unit_values(select: Any, units: Container[str] | None = None) -> None:
     group = select.args.get("group")
     roots = [*select.expressions, *(part for part in (select.args.get("where"), group) if part is not None)]
     inside = (kinds.From, kinds.Join, kinds.In, kinds.Exists, kinds.Any, kinds.All)
-    found = [
+    queries = [
         node
         for root in roots
         for node in root.walk(prune=lambda n: isinstance(n, (kinds.Exists, kinds.Subquery)))
@@ -775,19 +783,19 @@ def join_unit_values(select: Any, units: Container[str] | None = None) -> None:
     ]
     sources = [_source(select), *(join.this for join in select.args.get("joins") or [])]
     around = {source.alias_or_name.lower() for source in sources if source is not None}
-    taken: dict[Any, Any] = {}
-    for node in found:
-        if node not in taken:
-            place = len(taken)
+    values: dict[Any, Any] = {}
+    for node in queries:
+        if node not in values:
+            place = len(values)
             name = f"{'exists' if isinstance(node, kinds.Exists) else 'value'}_{place}"
             while name in around:
                 name += "_"
-            made = _unit_values_of(node, name, around, units)
-            if made is None:
+            joined = _unit_values_of(node, name, around, units)
+            if joined is None:
                 continue
-            join, taken[node.copy()] = made
+            join, values[node.copy()] = joined
             select.append("joins", join)
-        node.replace(taken[node].copy())
+        node.replace(values[node].copy())
 
 
 def _compare_members(select: Any, units: Container[str] | None) -> None:
@@ -849,13 +857,13 @@ def _member_of(node: Any) -> tuple[Any, Any, Any, bool] | None:
     return None
 
 
-def _member_truth(node: Any, operator: Any, of_all: bool, own: Any, value: Any, query: Any) -> Any:
+def _member_truth(node: Any, operator: Any, of_all: bool, left: Any, value: Any, query: Any) -> Any:
     """Return the condition that a comparison with each row of a query is, where the condition `node` stands."""
     from sqlglot import exp as kinds
 
-    compared = operator(this=own, expression=value)
+    compared = operator(this=left, expression=value)
     # Of ALL the rows that do not meet it count.
-    met = kinds.Not(this=kinds.paren(compared)) if of_all else compared
+    holds = kinds.Not(this=kinds.paren(compared)) if of_all else compared
     unmet = compared if of_all else kinds.Not(this=kinds.paren(compared))
 
     def exists(condition: Any) -> Any:
@@ -874,10 +882,10 @@ def _member_truth(node: Any, operator: Any, of_all: bool, own: Any, value: Any, 
     sign = _sign(node)
     if sign is not None:
         # What is unknown makes neither ANY nor NOT ALL true, and neither ALL nor NOT ANY.
-        return signed(exists(met if (sign > 0) != of_all else is_not_true(unmet)))
+        return signed(exists(holds if (sign > 0) != of_all else is_not_true(unmet)))
     unknown = kinds.Is(this=kinds.paren(compared.copy()), expression=kinds.Null())
     ifs = [
-        kinds.If(this=exists(met), true=kinds.false() if of_all else kinds.true()),
+        kinds.If(this=exists(holds), true=kinds.false() if of_all else kinds.true()),
         kinds.If(this=exists(unknown), true=kinds.Null()),
     ]
     return kinds.Case(ifs=ifs, default=kinds.true() if of_all else kinds.false())
@@ -907,8 +915,8 @@ def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str
     is_exists = isinstance(node, kinds.Exists)
     query = node.this.this if isinstance(node.this, kinds.Subquery) else node.this
     source = _source(query) if isinstance(query, kinds.Select) else None
-    known = {"expressions", "from_", "from", "where", *(("distinct", "limit") if is_exists else ())}
-    if source is None or not _has_only(query, known) or query.args.get("where") is None:
+    clauses = {"expressions", "from_", "from", "where", *(("distinct", "limit") if is_exists else ())}
+    if source is None or not _has_only(query, clauses) or query.args.get("where") is None:
         return None
     read = _read_links(query, source)
     if read is None or len(read.links) != 1:
@@ -919,27 +927,10 @@ def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str
         return None
     if units is not None and ours.name.lower() not in units:
         return None
-    values: dict[str, Any] = {}
-    if is_exists:
-        if len(read.compared) != 1 or read.compared[0][0] is kinds.EQ:
-            return None
-        operator, value, other = read.compared[0]
-        if operator not in (kinds.GT, kinds.GTE):
-            values[f"{name}_least"] = kinds.Min(this=value.copy())
-        if operator not in (kinds.LT, kinds.LTE):
-            values[f"{name}_largest"] = kinds.Max(this=value.copy())
-        truths = [operator(this=kinds.column(word, table=name), expression=other.copy()) for word in values]
-        instead: Any = kinds.paren(kinds.Is(this=kinds.paren(kinds.or_(*truths)), expression=kinds.true()))
-    else:
-        item = query.expressions[0].unalias()
-        counts = isinstance(item, kinds.Count)
-        several = len(query.expressions) != 1 or item.find(kinds.AggFunc) is None
-        if several or read.compared or (not counts and item.find(kinds.Count) is not None):
-            return None
-        values[name] = item.copy()
-        instead = kinds.column(name, table=name)
-        # A person without such rows has no value, and a number of them that is 0.
-        instead = kinds.Coalesce(this=instead, expressions=[kinds.Literal.number(0)]) if counts else instead
+    beside = _extremes_of_exists(read.compared, name) if is_exists else _aggregate_of(query, read.compared, name)
+    if beside is None:
+        return None
+    values, instead = beside
     inner = kinds.Select(
         expressions=[kinds.alias_(key.copy(), f"{name}_of"), *(kinds.alias_(v, word) for word, v in values.items())]
     ).from_(source.copy())
@@ -949,6 +940,36 @@ def _unit_values_of(node: Any, name: str, around: set[str], units: Container[str
     joined = kinds.Subquery(this=inner, alias=kinds.TableAlias(this=kinds.to_identifier(name)))
     on = kinds.EQ(this=ours.copy(), expression=kinds.column(f"{name}_of", table=name))
     return kinds.Join(this=joined, side="LEFT", on=on), instead
+
+
+def _extremes_of_exists(compared: Sequence[tuple[Any, Any, Any]], name: str) -> tuple[dict[str, Any], Any] | None:
+    """Return the extremes of a person's rows that EXISTS depends on, by name, and the condition that they meet."""
+    from sqlglot import exp as kinds
+
+    if len(compared) != 1 or compared[0][0] is kinds.EQ:
+        return None
+    operator, value, other = compared[0]
+    extremes: dict[str, Any] = {}
+    if operator not in (kinds.GT, kinds.GTE):
+        extremes[f"{name}_least"] = kinds.Min(this=value.copy())
+    if operator not in (kinds.LT, kinds.LTE):
+        extremes[f"{name}_largest"] = kinds.Max(this=value.copy())
+    truths = [operator(this=kinds.column(extreme, table=name), expression=other.copy()) for extreme in extremes]
+    return extremes, kinds.paren(kinds.Is(this=kinds.paren(kinds.or_(*truths)), expression=kinds.true()))
+
+
+def _aggregate_of(query: Any, compared: Sequence[Any], name: str) -> tuple[dict[str, Any], Any] | None:
+    """Return the one aggregate of a correlated sub-query, by name, and the value that stands in its place."""
+    from sqlglot import exp as kinds
+
+    item = query.expressions[0].unalias()
+    counts = isinstance(item, kinds.Count)
+    several = len(query.expressions) != 1 or item.find(kinds.AggFunc) is None
+    if several or compared or (not counts and item.find(kinds.Count) is not None):
+        return None
+    value = kinds.column(name, table=name)
+    # A person without such rows has no value, but their number is 0.
+    return {name: item.copy()}, kinds.Coalesce(this=value, expressions=[kinds.Literal.number(0)]) if counts else value
 
 
 def count_united(select: Any) -> None:
@@ -972,8 +993,8 @@ def count_united(select: Any) -> None:
         others.append((type(base), base.expression))
         base = base.this
     queries = [base, *(query for _, query in others)]
-    known = {"expressions", "from_", "from", "where", "joins", "distinct"}
-    if not all(isinstance(q, kinds.Select) and _has_only(q, known) and len(q.expressions) == 1 for q in queries):
+    clauses = {"expressions", "from_", "from", "where", "joins", "distinct"}
+    if not all(isinstance(q, kinds.Select) and _has_only(q, clauses) and len(q.expressions) == 1 for q in queries):
         return
     column = base.expressions[0].unalias()
     name = base.expressions[0].output_name.lower()
@@ -1030,7 +1051,7 @@ def _read_links(query: Any, source: Any) -> _Links | None:
 
     read = _Links([], [], [])
     where = query.args["where"].this
-    for part in (p.unnest() for p in (where.flatten() if isinstance(where, kinds.And) else [where])):
+    for part in (p.unnest() for p in and_parts(where)):
         is_comparison = isinstance(part, (kinds.EQ, kinds.NEQ, *mirrored))
         sides = [part.this, part.expression] if is_comparison else []
         whose = [belongs(side) for side in sides]
@@ -1078,7 +1099,7 @@ def count_combinations(select: Any, *, least: int) -> None:
         return
     if distinct is None and (group is None or not _has_only(group, {"expressions"})):
         return
-    keys = columns if group is None else [_named_by_place(key, columns) for key in group.expressions]
+    keys = columns if group is None else [_item_by_place(key, columns) for key in group.expressions]
     if set(keys) != set(columns):
         return
     counted = columns[0] if len(columns) == 1 else kinds.Tuple(expressions=columns)
@@ -1087,7 +1108,7 @@ def count_combinations(select: Any, *, least: int) -> None:
         select.set(part, inner.args.get(part))
 
 
-def _named_by_place(key: Any, columns: list[Any]) -> Any:
+def _item_by_place(key: Any, columns: list[Any]) -> Any:
     """Return the item of SELECT that a number in GROUP BY stands for; any other key as it is."""
     place = int(key.this) if key.key == "literal" and not key.is_string and key.this.isdigit() else 0
     return columns[place - 1] if 1 <= place <= len(columns) else key
@@ -1097,9 +1118,9 @@ def _rename_columns(select: Any) -> None:
     """WITH name(a, b) AS (SELECT x, y ...) is WITH name AS (SELECT x AS a, y AS b ...); a sub-query's names likewise."""
     from sqlglot import exp as kinds
 
-    clause = select.args.get("with_") or select.args.get("with")
+    clause = with_of(select)
     sources = list(clause.expressions) if clause is not None else []
-    start = select.args.get("from_") or select.args.get("from")
+    start = from_of(select)
     sources += [s for s in [start.this if start is not None else None] if isinstance(s, kinds.Subquery)]
     for source in sources:
         names = source.alias_column_names
@@ -1119,7 +1140,7 @@ def _unwrap_table(select: Any) -> None:
     """FROM (adult) is FROM adult, and JOIN ... ON (a = b) is ON a = b."""
     from sqlglot import exp as kinds
 
-    clause = select.args.get("from_") or select.args.get("from")
+    clause = from_of(select)
     for holder in [clause, *(select.args.get("joins") or [])]:
         source = None if holder is None else holder.this
         while isinstance(source, kinds.Subquery) and isinstance(source.this, (kinds.Table, kinds.Subquery)):
@@ -1146,27 +1167,19 @@ def _join_commas(select: Any) -> None:
     """FROM a, b WHERE a.x = b.y AND rest is FROM a JOIN b ON a.x = b.y WHERE rest."""
     from sqlglot import exp as kinds
 
-    where = select.args.get("where")
     joins = select.args.get("joins") or []
     for place, join in enumerate(joins):
+        where = select.args.get("where")
         plain = not any(join.args.get(n) for n in ("method", "side", "on", "using"))
         plain = plain and not isinstance(join.this, kinds.Unnest)
         if where is None or not plain or str(join.args.get("kind") or "").upper() not in ("", "CROSS"):
             continue
-        parts = list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
         alias = join.this.alias_or_name.lower()
         later = {other.this.alias_or_name.lower() for other in joins[place + 1 :]}
-        found = [p for p in parts if _compares_tables(p, alias, later)]
-        if not found:
+        conditions = [part for part in and_parts(where.this) if _compares_tables(part, alias, later)]
+        if not conditions:
             continue
-        join.set("on", kinds.and_(*(p.unnest() for p in found), copy=False) if len(found) > 1 else found[0].unnest())
-        join.set("kind", None)
-        rest = [p for p in parts if not any(p is f for f in found)]
-        if rest:
-            where.set("this", kinds.and_(*rest, copy=False))
-        else:
-            select.set("where", None)
-            where = None
+        move_to_on(select, join, conditions)
 
 
 def _compares_tables(condition: Any, alias: str, later: Container[str]) -> bool:
@@ -1188,13 +1201,14 @@ def _put_private_first(select: Any, public: Container[str]) -> None:
     from sqlglot import exp as kinds
 
     joins = select.args.get("joins") or []
-    clause = select.args.get("from_") or select.args.get("from")
+    clause = from_of(select)
     if clause is None or not isinstance(clause.this, kinds.Table):
         return
     first = joins[0] if len(joins) == 1 and isinstance(joins[0].this, kinds.Table) else None
     right = first is not None and str(first.args.get("side") or "").upper() == "RIGHT"
     if clause.this.name.lower() not in public:
-        if first is not None and right and first.this.name.lower() not in public:  # a RIGHT JOIN b is b LEFT JOIN a
+        # a RIGHT JOIN b is b LEFT JOIN a
+        if first is not None and right and first.this.name.lower() not in public:
             joined = first.this
             first.set("this", clause.this)
             clause.set("this", joined)
@@ -1205,10 +1219,11 @@ def _put_private_first(select: Any, public: Container[str]) -> None:
         turned = str(join.args.get("side") or "").upper() == "RIGHT" and len(joins) == 1
         if isinstance(join.this, kinds.Table) and join.this.name.lower() in public:
             continue
-        kept = str(join.args.get("side") or "").upper() == "LEFT" and len(joins) == 1
-        if inner or turned or kept:
-            first, second = clause.this, join.this
-            if kept:
+        keeps_left = str(join.args.get("side") or "").upper() == "LEFT" and len(joins) == 1
+        if inner or turned or keeps_left:
+            first = clause.this
+            second = join.this
+            if keeps_left:
                 join.set("side", "RIGHT")
                 _filter_before(select, join, second.alias_or_name.lower())
             clause.set("this", second)
@@ -1223,7 +1238,7 @@ def _filter_before(select: Any, join: Any, name: str) -> None:
     from sqlglot import exp as kinds
 
     on = join.args.get("on")
-    parts = [] if on is None else list(on.flatten()) if isinstance(on, kinds.And) else [on]
+    parts = and_parts(on)
 
     def is_alone(part: Any) -> bool:
         columns = list(part.find_all(kinds.Column))
@@ -1262,12 +1277,12 @@ def _drop_needless_distinct(select: Any) -> None:
         select.set("group", kinds.Group(expressions=[c.copy() for c in columns]))
         select.set("distinct", None)
         return
-    shown = [e.unalias() for e in select.expressions]
+    items = [e.unalias() for e in select.expressions]
     positions = {int(e.this) for e in group.expressions if isinstance(e, kinds.Literal) and e.this.isdigit()}
     names = {e.alias.lower() for e in select.expressions if e.alias}
     for i, key in enumerate(group.expressions):
         named = isinstance(key, kinds.Column) and key.name.lower() in names
-        if not (key in shown or i + 1 in positions or named or isinstance(key, kinds.Literal)):
+        if not (key in items or i + 1 in positions or named or isinstance(key, kinds.Literal)):
             return
     select.set("distinct", None)
 

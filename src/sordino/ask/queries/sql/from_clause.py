@@ -15,23 +15,24 @@ from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.nodes import (
     Apply,
     Compare,
-    Connective,
     Constant,
     Exists,
     Name,
     Node,
     Released,
+    conjoin,
+    conjuncts,
     depth,
     walk,
 )
+from sordino.ask.queries.expressions.sql_trees import and_parts, from_of, move_to_on, trees, with_of
 from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
 from sordino.ask.queries.per_unit import PerUnit, unit_columns
-from sordino.ask.queries.public_matches import conjoin, conjuncts
 from sordino.ask.queries.row_steps import RowStep
 from sordino.ask.queries.same_people import again
 from sordino.ask.queries.sequences import UnitSequence
-from sordino.ask.queries.sql.text import CLAUSES, Place, is_same_table, only_known, trees
+from sordino.ask.queries.sql.text import CLAUSES, Place, is_same_table, only_known
 from sordino.ask.queries.sql.unit_windows import WindowReader, has_window, own_aggregate, qualify_names
 from sordino.ask.queries.sql.values import Translator
 from sordino.ask.queries.unit_aggregates import first, last
@@ -43,7 +44,8 @@ from sordino.core.errors import QuestionRefused, UnknownName, hint_quotes, neare
 # Whether the column that it is grouped by is the unit's, the curator says; nothing is declared here.
 
 _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
-    "AnyValue": unit_aggregates.min,  # any value will do: one that does not depend on the order of rows
+    # any value will do, and this one does not depend on the order of rows
+    "AnyValue": unit_aggregates.min,
     "Avg": mean,
     "Median": median,
     "Mode": unit_aggregates.mode,
@@ -55,7 +57,8 @@ _ONE: dict[str, Callable[[Expr], AggregateExpr]] = {
     "Min": unit_aggregates.min,
     "Sum": build.sum,
 }
-_ROOTS = ("Stddev", "StddevPop", "StddevSamp")  # roots of their variance
+# roots of the variance
+_ROOTS = ("Stddev", "StddevPop", "StddevSamp")
 _BY = {"ArgMin": first, "ArgMax": last, "First": first, "Last": last}
 _ALONE = "a sub-query is grouped by the privacy unit's column alone, so that each of its rows is one unit"
 _INSIDE = "COUNT, SUM, AVG, MEDIAN, MODE, VARIANCE, STDDEV, MIN, MAX, BOOL_OR, BOOL_AND, ANY_VALUE, ARG_MIN, ARG_MAX, FIRST are"
@@ -97,32 +100,33 @@ class _Reader:
         self._column = column
         self._values = Translator(place, column)
         self._outer = Translator(place, self._key, self._special)
-        self._parts: dict[str, AggregateExpr] = {}  # the aggregates of what is being translated, by their words
+        # the aggregates of what is being translated, by their words
+        self._parts: dict[str, AggregateExpr] = {}
         self._unit = self._group()
 
     def read(self, rows: Node | None) -> UnitSelect:
         """Return the step, its columns and its condition."""
-        asked: list[AggregateExpr] = []
+        aggregates: list[AggregateExpr] = []
         columns: dict[str, tuple[str, Expr]] = {}
         for item in self._select.expressions:
             named = isinstance(item, (trees().Alias, trees().Column, trees().Star))
             inner = item.unalias()
             name = item.alias_or_name if named else ""
             if isinstance(inner, trees().Star):
-                raise self._refuse(inner, f"SELECT * with GROUP BY is not supported in a sub-query: {_TAKE}")
+                raise self._place.refuse(inner, f"SELECT * with GROUP BY is not supported in a sub-query: {_TAKE}")
             if not name:
-                raise self._refuse(item, "a computed column of a sub-query needs a name: write AS name")
+                raise self._place.refuse(item, "a computed column of a sub-query needs a name: write AS name")
             if name.lower() in columns:
-                raise self._refuse(
+                raise self._place.refuse(
                     item, f"a sub-query has two columns named {name.lower()!r}: name one of them with AS"
                 )
             value, parts = self._translate(inner)
             columns[name.lower()] = (name, value)
             if parts:
-                asked.append(_name_column(value, parts, name))
-        values, made, having = unit_columns(asked, self._having())
-        shown = {low: (name, Expr(made.get(name, value.node))) for low, (name, value) in columns.items()}
-        return UnitSelect(PerUnit(values, rows, self._unit), shown, having)
+                aggregates.append(_name_column(value, parts, name))
+        values, nodes, having = unit_columns(aggregates, self._having())
+        shown_columns = {low: (name, Expr(nodes.get(name, value.node))) for low, (name, value) in columns.items()}
+        return UnitSelect(PerUnit(values, rows, self._unit), shown_columns, having)
 
     def _having(self) -> AggregateExpr | None:
         """Return the condition on a unit's values."""
@@ -131,7 +135,7 @@ class _Reader:
             return None
         condition, parts = self._translate(clause.this)
         if not parts:
-            raise self._refuse(clause, "HAVING compares aggregates of a unit's rows: filter rows with WHERE")
+            raise self._place.refuse(clause, "HAVING compares aggregates of a unit's rows: filter rows with WHERE")
         return _name_column(condition, parts, "having")
 
     def _translate(self, item: Any) -> tuple[Expr, list[AggregateExpr]]:
@@ -164,7 +168,7 @@ class _Reader:
             key = next((e for e in self._select.expressions if e.alias.lower() == key.name.lower()), key)
         node = self._values.value(key.unalias()).node
         if not isinstance(node, Name):
-            raise self._refuse(key, f"{_ALONE}, not by an expression")
+            raise self._place.refuse(key, f"{_ALONE}, not by an expression")
         return node.name
 
     def _key(self, item: Any) -> Expr:
@@ -175,7 +179,9 @@ class _Reader:
                     return self._outer.value(other.this)
         value = self._column(item)
         if value.node != Name(self._unit):
-            raise self._refuse(item, f"{item.name} has several values in one unit: {_TAKE.replace('x', item.name)}")
+            raise self._place.refuse(
+                item, f"{item.name} has several values in one unit: {_TAKE.replace('x', item.name)}"
+            )
         return value
 
     def _owns(self, item: Any) -> bool:
@@ -186,15 +192,15 @@ class _Reader:
         return True
 
     def _special(self, item: Any) -> Expr | None:
-        """Return the aggregate that a tree is, by its words; None for what is none."""
+        """Translate an aggregate, named by its own words; None for any other tree."""
         if isinstance(item, (trees().In, trees().Exists)):
             return self._condition(item)
-        made = self._aggregate(item)
-        if made is None:
+        aggregate = self._aggregate(item)
+        if aggregate is None:
             return None
-        self._parts[made.aggregate.describe()] = made
-        found = Expr(Name(made.aggregate.describe()))
-        return Expr(Apply("sqrt", found.node)) if type(item).__name__ in _ROOTS else found
+        self._parts[aggregate.aggregate.describe()] = aggregate
+        value = Expr(Name(aggregate.aggregate.describe()))
+        return Expr(Apply("sqrt", value.node)) if type(item).__name__ in _ROOTS else value
 
     def _aggregate(self, item: Any) -> AggregateExpr | None:
         kinds = trees()
@@ -209,10 +215,10 @@ class _Reader:
             return self._by(item, name)
         if name not in _ONE:
             if isinstance(item, kinds.AggFunc):
-                raise self._refuse(item, f"{item.sql_name()} is not computed for one unit: {_INSIDE}")
+                raise self._place.refuse(item, f"{item.sql_name()} is not computed for one unit: {_INSIDE}")
             return None
         if isinstance(item.this, kinds.Distinct) or item.expressions:
-            raise self._refuse(item, f"{item.sql_name()} takes one column, without DISTINCT")
+            raise self._place.refuse(item, f"{item.sql_name()} takes one column, without DISTINCT")
         value = self._values.value(item.this)
         return count() if name == "Sum" and value.node == Constant(Fraction(1)) else _ONE[name](value)
 
@@ -221,7 +227,7 @@ class _Reader:
         if isinstance(item.this, kinds.Distinct) and len(item.this.expressions) == 1:
             return count_distinct(self._values.value(item.this.expressions[0]))
         if isinstance(item.this, kinds.Distinct) or item.expressions:
-            raise self._refuse(item, "COUNT takes *, one column or DISTINCT and one column")
+            raise self._place.refuse(item, "COUNT takes *, one column or DISTINCT and one column")
         if isinstance(item.this, kinds.Star):
             return count()
         value = self._values.value(item.this)
@@ -238,11 +244,10 @@ class _Reader:
             return take(self._values.value(item.this.this), by=self._values.value(order.this))
         if name not in ("ArgMin", "ArgMax") or item.args.get("count"):
             word = item.sql_name()
-            raise self._refuse(item, f"{word} of a unit's rows needs the order of one column: {word}(x ORDER BY t)")
+            raise self._place.refuse(
+                item, f"{word} of a unit's rows needs the order of one column: {word}(x ORDER BY t)"
+            )
         return take(self._values.value(item.this), by=self._values.value(item.expression))
-
-    def _refuse(self, item: Any, message: str) -> QuestionRefused:
-        return QuestionRefused(self._place.of(item) + message)
 
 
 def _name_column(value: Expr, parts: list[AggregateExpr], name: str) -> AggregateExpr:
@@ -264,7 +269,8 @@ class JoinedTable:
     table: str
     alias: str
     columns: Mapping[str, tuple[str, Expr]]
-    same: tuple[str, ...] = ()  # the columns that equal the private column of the same name, in lower case
+    # the columns that equal the private column of the same name, in lower case
+    same: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
         """Return whether a column of this name is declared."""
@@ -353,8 +359,8 @@ def _how(place: Place, item: Any) -> Any:
         raise QuestionRefused(
             f"{place.word('CROSS')}CROSS JOIN is not supported without a condition in WHERE that compares both tables: {_WRITE}"
         )
-    said = " ".join(w for w in words if w)
-    raise QuestionRefused(f"{place.word(said)}{said} JOIN is not supported, JOIN and LEFT JOIN are: {_WRITE}")
+    kind = " ".join(w for w in words if w)
+    raise QuestionRefused(f"{place.word(kind)}{kind} JOIN is not supported, JOIN and LEFT JOIN are: {_WRITE}")
 
 
 def _condition(
@@ -420,16 +426,16 @@ def read_unnest(place: Place, item: Any, meaning: Callable[[Any], Expr]) -> tupl
     if len(source.expressions) != 1 or not isinstance(source.expressions[0], kinds.Column):
         raise QuestionRefused(f"{at}UNNEST takes one column of lists, nothing else: {_WRITE_UNNEST}")
     column = source.expressions[0]
-    found = meaning(column).node
+    list_node = meaning(column).node
     names = source.alias_column_names
     alias = source.alias or (names[0] if names else "")
-    if not isinstance(found, Name) or not alias or len(names) > 1:
+    if not isinstance(list_node, Name) or not alias or len(names) > 1:
         raise QuestionRefused(
             f"{at}UNNEST names its items, and takes a column that is declared as a list: {_WRITE_UNNEST}"
         )
     name = names[0] if names else alias
-    columns = {name.lower(): (name, Expr(found))}
-    return Unnest(found.name), JoinedTable(alias, alias.lower(), columns), column.name.lower()
+    columns = {name.lower(): (name, Expr(list_node))}
+    return Unnest(list_node.name), JoinedTable(alias, alias.lower(), columns), column.name.lower()
 
 
 # ---- FROM: which table a SELECT is about, and what the names in it stand for, through sub-queries and WITH
@@ -454,12 +460,15 @@ class Scope:
     where: Node | None
     sample: Fraction | None
     steps: tuple[RowStep, ...] = ()
-    known: Mapping[str, Scope] = field(default_factory=dict, repr=False)  # the queries that WITH names
-    joined: tuple[JoinedTable, ...] = ()  # of this SELECT; a sub-query's columns are given by `columns`
-    kept: tuple[str, ...] = ()  # public tables whose rows a RIGHT JOIN keeps, without a match too
+    # the queries that WITH names
+    ctes: Mapping[str, Scope] = field(default_factory=dict, repr=False)
+    # the joined tables of this SELECT; a sub-query's columns stand in `columns`
+    joined: tuple[JoinedTable, ...] = ()
+    # public tables whose rows a RIGHT JOIN keeps, without a match too
+    kept_tables: tuple[str, ...] = ()
 
     def column(self, place: Place, item: Any) -> Expr:
-        """Return what a name stands for; raises UnknownName for what is not there."""
+        """Return what a name stands for; raises UnknownName for an unknown one."""
         if isinstance(item.this, trees().Star):
             raise QuestionRefused(f"{place.word('*')}{_STAR}")
         named = next((j for j in self.joined if item.table and item.table.lower() == j.alias), None)
@@ -496,10 +505,10 @@ class Scope:
 
     def every(self) -> dict[str, tuple[str, Expr]]:
         """Return all columns that * stands for; of names that several tables have, the table's own."""
-        made = dict(self.columns or {})
+        columns = dict(self.columns or {})
         for joined in self.joined:
-            made = {**joined.every(), **made}
-        return made
+            columns = {**joined.every(), **columns}
+        return columns
 
     def output_name(self, item: Any) -> str | None:
         """Return the name that an answer's column gets of a name: its own, or the one that a sub-query gave it."""
@@ -511,9 +520,7 @@ class Scope:
 
     def restrict(self, condition: Node | None) -> Node | None:
         """Return the condition of the rows that this scope has and that meet `condition` too."""
-        if self.where is None or condition is None:
-            return self.where or condition
-        return Connective("and", self.where, condition)
+        return conjoin([self.where, condition])
 
 
 def base_table(place: Place, select: Any) -> tuple[str, Any]:
@@ -521,9 +528,9 @@ def base_table(place: Place, select: Any) -> tuple[str, Any]:
     return _base(place, select, {})
 
 
-def scope_of(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope] | None = None) -> Scope:
-    """Return what a SELECT reads; `known` are the queries around it that WITH names."""
-    return _scope(place, select, declared, known or {})
+def scope_of(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str, Scope] | None = None) -> Scope:
+    """Return the scope of a SELECT; `ctes` are those of the queries around it that WITH names."""
+    return _scope(place, select, declared, ctes or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,14 +541,13 @@ class DeclaredNames:
     columns: tuple[str, ...] = ()
     public: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     private: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    special: Callable[[Place, Any, Scope, DeclaredNames], Expr | None] = lambda *_: (
-        None
-    )  # reads sub-queries in conditions
+    # reads sub-queries in conditions
+    special: Callable[[Place, Any, Scope, DeclaredNames], Expr | None] = lambda *_: None
     # What earlier questions of the same statement release, by its name.
     released: Mapping[str, Released] = field(default_factory=dict)
 
     def translator(self, place: Place, scope: Scope) -> Translator:
-        """Return what translates expressions over what a SELECT reads."""
+        """Return the translator of expressions over the columns that a SELECT reads."""
         return Translator(
             place,
             lambda item: self.column(place, item, scope),
@@ -564,34 +570,34 @@ class DeclaredNames:
 
     def find(self, source: Any) -> str | None:
         """Return the declared name of another table that a name in FROM or JOIN means, None for none."""
-        asked = ".".join(part.name for part in source.parts)
+        written = ".".join(part.name for part in source.parts)
         tables = [*self.public, *self.private]
-        same = [t for t in tables if t.lower() == asked.lower()] or [t for t in tables if is_same_table(asked, t)]
+        same = [t for t in tables if t.lower() == written.lower()] or [t for t in tables if is_same_table(written, t)]
         return same[0] if same and not self.is_own(source) else None
 
     def is_own(self, source: Any) -> bool:
-        """Return whether a name in FROM or JOIN means the table asked about."""
+        """Return whether a name in FROM or JOIN means the table of the question."""
         return is_same_table(".".join(part.name for part in source.parts), self.table)
 
     def columns_of(self, table: str | None) -> dict[str, tuple[str, Expr]]:
-        """Return the columns of a table by their names in lower case, of the table asked about where None."""
+        """Return the columns of a table by their names in lower case; None means the table of the question."""
         named = self.columns if table is None else {**self.public, **self.private}[table]
         return {name.lower(): (name, col(name)) for name in named}
 
 
-def _scope(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope:
-    known = _with_scopes(place, select, declared, known)
-    scope = _from(place, select, declared, known)
+def _scope(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str, Scope]) -> Scope:
+    ctes = _with_scopes(place, select, declared, ctes)
+    scope = _from(place, select, declared, ctes)
     for item in select.args.get("joins") or ():
         if isinstance(item.this, trees().Unnest):
             scope = _unnest(place, item, scope)
             continue
-        scope = _join(place, select, item, scope, declared, known)
-    return replace(scope, known=known)
+        scope = _join(place, select, item, scope, declared, ctes)
+    return replace(scope, ctes=ctes)
 
 
 def _unnest(place: Place, item: Any, scope: Scope) -> Scope:
-    """Return the scope with one row for each item of a list: the item has a name of its own, the list has none any more."""
+    """Return the scope with one row for each item of a list; the item gets a name, and the list loses its own."""
     step, joined, name = read_unnest(place, item, lambda column: scope.column(place, column))
     if joined.alias in {*scope.names, *(t.alias for t in scope.joined)}:
         raise QuestionRefused(f"{place.word('UNNEST')}two tables are named {joined.alias!r}: rename one")
@@ -600,17 +606,17 @@ def _unnest(place: Place, item: Any, scope: Scope) -> Scope:
 
 
 def _join(
-    place: Place, select: Any, item: Any, scope: Scope, declared: DeclaredNames, known: Mapping[str, Scope]
+    place: Place, select: Any, item: Any, scope: Scope, declared: DeclaredNames, ctes: Mapping[str, Scope]
 ) -> Scope:
     """Return the scope of the rows joined with one table more."""
-    units = _grouped_source(place, item.this, declared, known)
+    units = _grouped_source(place, item.this, declared, ctes)
     if units is not None:
         return _join_values(place, select, item, units, scope)
-    joined, where = _joined_table(place, item.this, declared, known, about=scope.table)
+    joined, where = _joined_table(place, item.this, declared, ctes, about=scope.table)
     if str(item.args.get("method") or "").upper() == "NATURAL":
         _join_same_names(place, item, joined, scope)
-    kept = str(item.args.get("side") or "").upper() == "RIGHT"
-    if kept and joined.table not in declared.public:
+    keeps_public = str(item.args.get("side") or "").upper() == "RIGHT"
+    if keeps_public and joined.table not in declared.public:
         raise QuestionRefused(
             f"{place.word('RIGHT')}RIGHT JOIN keeps all rows of {joined.table}: begin FROM with it, and LEFT JOIN"
         )
@@ -632,11 +638,11 @@ def _join(
         raise QuestionRefused(
             f"{place.word('LEFT')}LEFT JOIN with a sub-query that filters rows is not supported: JOIN it, or filter in WHERE"
         )
-    found = replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined))
-    found = replace(found, where=found.restrict(where))
+    rows = replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined))
+    rows = replace(rows, where=rows.restrict(where))
     for condition in conditions:
-        found = replace(found, where=found.restrict(declared.translator(place, found).value(condition).node))
-    return found
+        rows = replace(rows, where=rows.restrict(declared.translator(place, rows).value(condition).node))
+    return rows
 
 
 def _join_public(
@@ -647,12 +653,17 @@ def _join_public(
     join, joined = read_public_join(place, item, joined, scope, values)
     # Filtered before the join, a row of the public table meets none: as under a condition in ON.
     join = replace(join, condition=conjoin([*conjuncts(join.condition), *conjuncts(where)]))
-    kept = (joined.table,) if str(item.args.get("side") or "").upper() == "RIGHT" else ()
-    return replace(scope, steps=(*scope.steps, join), joined=(*scope.joined, joined), kept=(*scope.kept, *kept))
+    kept_tables = (joined.table,) if str(item.args.get("side") or "").upper() == "RIGHT" else ()
+    return replace(
+        scope,
+        steps=(*scope.steps, join),
+        joined=(*scope.joined, joined),
+        kept_tables=(*scope.kept_tables, *kept_tables),
+    )
 
 
 def _take_conditions_of_on(item: Any) -> list[Any]:
-    """Take from ON of an inner join what compares no two columns for equality: it says what it would in WHERE."""
+    """Take the conditions out of an inner join's ON that compare no two columns for equality: in WHERE they mean the same."""
     kinds = trees()
     on = item.args.get("on")
     if not isinstance(on, kinds.And) or item.args.get("side"):
@@ -667,27 +678,27 @@ def _take_conditions_of_on(item: Any) -> list[Any]:
     return [part for part in parts if not any(part is key for key in keys)]
 
 
-def _grouped_source(place: Place, source: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope | None:
+def _grouped_source(place: Place, source: Any, declared: DeclaredNames, ctes: Mapping[str, Scope]) -> Scope | None:
     """Return what a joined sub-query reads that has one row a unit; None for any other source."""
     kinds = trees()
     inner = None
     if isinstance(source, kinds.Subquery) and isinstance(source.this, kinds.Select):
-        inner = _inner(place, source.this, declared, known) if _reads_units(source.this, known) else None
+        inner = _inner(place, source.this, declared, ctes) if _reads_units(source.this, ctes) else None
     elif isinstance(source, kinds.Table):
-        inner = known.get(source.name.lower())
+        inner = ctes.get(source.name.lower())
     return inner if inner is not None and inner.steps and isinstance(inner.steps[-1], PerUnit) else None
 
 
-def _reads_units(select: Any, known: Mapping[str, Scope]) -> bool:
-    """Return whether a SELECT is grouped, or reads what is."""
+def _reads_units(select: Any, ctes: Mapping[str, Scope]) -> bool:
+    """Return whether a SELECT is grouped, or reads a grouped one."""
     kinds = trees()
     if _is_grouped(select):
         return True
-    clause = select.args.get("from_") or select.args.get("from")
+    clause = from_of(select)
     source = None if clause is None else clause.this
     if isinstance(source, kinds.Subquery) and isinstance(source.this, kinds.Select):
-        return _reads_units(source.this, known)
-    return isinstance(source, kinds.Table) and source.name.lower() in known
+        return _reads_units(source.this, ctes)
+    return isinstance(source, kinds.Table) and source.name.lower() in ctes
 
 
 def _join_values(place: Place, select: Any, item: Any, inner: Scope, scope: Scope) -> Scope:
@@ -731,7 +742,7 @@ def _join_values(place: Place, select: Any, item: Any, inner: Scope, scope: Scop
 
 
 def _nodes(thing: Any) -> Iterator[Any]:
-    """Give an expression or a step, and all that it is made of."""
+    """Yield an expression or a step, and all of its parts."""
     yield thing
     parts = thing if isinstance(thing, tuple) else ()
     if is_dataclass(thing) and not isinstance(thing, type):
@@ -751,24 +762,16 @@ def _join_same_names(place: Place, item: Any, joined: JoinedTable, scope: Scope)
 
 
 def _take_condition(select: Any, item: Any, joined: JoinedTable, scope: Scope) -> None:
-    """Make those conditions of WHERE the ON of a comma join, or CROSS JOIN, that compare its columns with those before it.
+    """Move the conditions of WHERE that compare the columns of a comma join or CROSS JOIN with earlier ones to its ON.
 
     Equal columns are enough where there are any; what else compares both stays in WHERE then, which says the same.
     """
-    kinds = trees()
     where = select.args.get("where")
-    parts = [] if where is None else list(where.this.flatten()) if isinstance(where.this, kinds.And) else [where.this]
-    found = [p for p in parts if _compares_joined(p.unnest(), joined, scope)]
-    found = found or [p for p in parts if _links_joined(p, joined, scope)]
-    if not found:
-        return
-    item.set("on", kinds.and_(*(p.unnest() for p in found), copy=False) if len(found) > 1 else found[0].unnest())
-    item.set("kind", None)
-    rest = [p for p in parts if not any(p is f for f in found)]
-    if rest:
-        where.set("this", kinds.and_(*rest, copy=False))
-    else:
-        select.set("where", None)
+    parts = [] if where is None else and_parts(where.this)
+    conditions = [p for p in parts if _compares_joined(p.unnest(), joined, scope)]
+    conditions = conditions or [p for p in parts if _links_joined(p, joined, scope)]
+    if conditions:
+        move_to_on(select, item, conditions)
 
 
 def _compares_joined(condition: Any, joined: JoinedTable, scope: Scope) -> bool:
@@ -797,16 +800,14 @@ def _links_joined(condition: Any, joined: JoinedTable, scope: Scope) -> bool:
 
 
 def _joined_table(
-    place: Place, source: Any, declared: DeclaredNames, known: Mapping[str, Scope], *, about: str
+    place: Place, source: Any, declared: DeclaredNames, ctes: Mapping[str, Scope], *, about: str
 ) -> tuple[JoinedTable, Node | None]:
     """Return a table that is joined with `about`, or a sub-query or WITH over one, with the condition of its rows."""
     kinds = trees()
     alias = source.alias_or_name.lower()
-    if isinstance(source, kinds.Subquery) or (isinstance(source, kinds.Table) and source.name.lower() in known):
+    if isinstance(source, kinds.Subquery) or (isinstance(source, kinds.Table) and source.name.lower() in ctes):
         inner = (
-            known[source.name.lower()]
-            if isinstance(source, kinds.Table)
-            else _inner(place, source.this, declared, known)
+            ctes[source.name.lower()] if isinstance(source, kinds.Table) else _inner(place, source.this, declared, ctes)
         )
         if inner.steps or inner.sample is not None or inner.columns is None:
             raise QuestionRefused(
@@ -832,23 +833,23 @@ def _joined_table(
             f"{place.of(source)}JOIN with {source.name!r} is not supported: it is declared neither as [public.NAME] nor as "
             f"[tables.NAME]; {hint}"
         )
-    named = table or declared.table
-    named = again(about) if named == about else named
-    qualified = {low: (name, col(qualify(named, name))) for low, (name, _) in declared.columns_of(table).items()}
-    return JoinedTable(named, alias, qualified), None
+    called_table = table or declared.table
+    called_table = again(about) if called_table == about else called_table
+    qualified = {low: (name, col(qualify(called_table, name))) for low, (name, _) in declared.columns_of(table).items()}
+    return JoinedTable(called_table, alias, qualified), None
 
 
-def _from(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope:
+def _from(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str, Scope]) -> Scope:
     source = _source(place, select)
     if isinstance(source, trees().Subquery):
-        return _rename(_inner(place, source.this, declared, known), source.alias_or_name)
-    if source.name.lower() in known:
-        found = known[source.name.lower()]
+        return _rename(_inner(place, source.this, declared, ctes), source.alias_or_name)
+    if source.name.lower() in ctes:
+        inner = ctes[source.name.lower()]
         if source.args.get("sample") is not None:
             raise QuestionRefused(
                 f"{place.word('TABLESAMPLE')}TABLESAMPLE is not supported here: sample the table itself"
             )
-        return _rename(found, source.alias_or_name)
+        return _rename(inner, source.alias_or_name)
     names = frozenset([source.name.lower(), source.alias_or_name.lower()])
     table = declared.find(source)
     columns = declared.columns_of(table) or None
@@ -864,51 +865,50 @@ def _rename(of: Scope, name: str) -> Scope:
 class UnitRows:
     """The rows that a condition's sub-query reads: of which table, made by which steps, and which count.
 
-    `chosen` is the one column that it selects, None where it selects others.
+    `column` is the one that it selects, None where it selects several.
     """
 
     table: str
     steps: tuple[RowStep, ...]
     where: Node | None
-    chosen: Node | None
+    column: Node | None
 
 
-def read_unit_rows(place: Place, query: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> UnitRows:
+def read_unit_rows(place: Place, query: Any, declared: DeclaredNames, ctes: Mapping[str, Scope]) -> UnitRows:
     """Return the rows of a sub-query in a condition, with its joins, groups and windows."""
-    made = _inner(place, query, declared, known)
-    columns = list((made.columns or {}).values())
-    chosen = columns[0][1].node if len(columns) == 1 and len(query.expressions) == 1 else None
-    if chosen is None and len(query.expressions) == 1 and isinstance(query.expressions[0], trees().Column):
-        chosen = col(query.expressions[0].name).node
-    if made.where is not None:
-        depth(made.where)
-    return UnitRows(made.table, made.steps, made.where, chosen)
+    inner = _inner(place, query, declared, ctes)
+    columns = list((inner.columns or {}).values())
+    column = columns[0][1].node if len(columns) == 1 and len(query.expressions) == 1 else None
+    if column is None and len(query.expressions) == 1 and isinstance(query.expressions[0], trees().Column):
+        column = col(query.expressions[0].name).node
+    if inner.where is not None:
+        depth(inner.where)
+    return UnitRows(inner.table, inner.steps, inner.where, column)
 
 
-def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Scope:
+def _inner(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str, Scope]) -> Scope:
     """Return the scope that a sub-query makes: its rows, and its columns with what they stand for."""
     _plain_select(place, select)
-    scope = _scope(place, select, declared, known)
+    scope = _scope(place, select, declared, ctes)
     values = declared.translator(place, scope)
     where = select.args.get("where")
     rows = scope.restrict(None if where is None else values.value(where.this).node)
     if rows is not None:
         depth(rows)
     if _is_grouped(select):
-        if scope.kept:
+        if scope.kept_tables:
+            table = scope.kept_tables[0]
             raise QuestionRefused(
-                f"{place.word('RIGHT')}RIGHT JOIN keeps rows of {scope.kept[0]} without a match, which are no unit's: JOIN it"
+                f"{place.word('RIGHT')}RIGHT JOIN keeps rows of {table} without a match, which are no unit's: JOIN it"
             )
-        from sordino.ask.queries.sql.from_clause import read_unit_select
-
-        made = read_unit_select(
+        units = read_unit_select(
             place,
             select,
             lambda item: declared.column(place, item, scope),
             rows,
             lambda item: declared._special(place, item, scope),
         )
-        return replace(scope, columns=made.columns, where=made.having, joined=(), steps=(*scope.steps, made.step))
+        return replace(scope, columns=units.columns, where=units.having, joined=(), steps=(*scope.steps, units.step))
     total = next((e for e in select.expressions if own_aggregate(e) is not None), None)
     if total is not None:
         raise QuestionRefused(
@@ -917,7 +917,7 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[st
     windows: WindowReader | None = None
     if has_window(select):
         windows = WindowReader(place, select, values)
-        values = _windowed(place, declared, scope, windows)
+        values = _window_translator(place, declared, scope, windows)
     columns: dict[str, tuple[str, Expr]] = {}
     for item in select.expressions:
         columns.update(_project(place, item, scope, values, columns))
@@ -927,113 +927,117 @@ def _inner(place: Place, select: Any, declared: DeclaredNames, known: Mapping[st
     if windows is None:
         return replace(scope, columns=every, where=rows, joined=())
     # A window looks at the rows that WHERE keeps; QUALIFY filters rows after it.
-    kept = _qualified(place, select, declared, scope, windows)
+    condition = _qualify_condition(place, select, declared, scope, windows)
     step = UnitSequence(tuple(windows.values), rows)
-    return replace(scope, columns=every, where=kept, joined=(), steps=(*scope.steps, step))
+    return replace(scope, columns=every, where=condition, joined=(), steps=(*scope.steps, step))
 
 
-def _windowed(
+def _window_translator(
     place: Place,
     declared: DeclaredNames,
     scope: Scope,
     windows: WindowReader,
     named: Callable[[Any], Any] = lambda _: None,
 ) -> Translator:
-    """Return what translates expressions in which windows stand; `named` finds what a name that is no column means."""
+    """Return a translator of expressions with windows; `named` finds the meaning of a name that is no column."""
 
     def column(item: Any) -> Expr:
         meant = named(item)
         return declared.column(place, item, scope) if meant is None else translator.value(meant)
 
     def special(item: Any) -> Expr | None:
-        found = windows.read(item)
-        return declared._special(place, item, scope) if found is None else found
+        window = windows.read(item)
+        return declared._special(place, item, scope) if window is None else window
 
     translator = Translator(place, column, special)
     return translator
 
 
-def _qualified(place: Place, select: Any, declared: DeclaredNames, scope: Scope, windows: WindowReader) -> Node | None:
+def _qualify_condition(
+    place: Place, select: Any, declared: DeclaredNames, scope: Scope, windows: WindowReader
+) -> Node | None:
     """Return the condition of QUALIFY, in which names of SELECT may stand."""
     clause = select.args.get("qualify")
     if clause is None:
         return None
     named = qualify_names(select, lambda name: name.lower() in scope.every())
-    node = _windowed(place, declared, scope, windows, named).value(clause.this).node
+    node = _window_translator(place, declared, scope, windows, named).value(clause.this).node
     depth(node)
     return node
 
 
 def _project(
-    place: Place, item: Any, scope: Scope, values: Translator, taken: Mapping[str, Any]
+    place: Place, item: Any, scope: Scope, values: Translator, taken_names: Mapping[str, Any]
 ) -> Mapping[str, tuple[str, Expr]]:
     """Return the columns that one item of a sub-query's SELECT makes."""
     kinds = trees()
     if isinstance(item, kinds.Star):
-        made = _change_star(place, item, scope.every(), values)
+        columns = _change_star(place, item, scope.every(), values)
     elif isinstance(item, kinds.Column) and isinstance(item.this, kinds.Star):
         joined = next((j for j in scope.joined if j.alias == item.table.lower()), None)
-        made = _change_star(place, item.this, dict(scope.columns or {}) if joined is None else joined.every(), values)
+        columns = _change_star(
+            place, item.this, dict(scope.columns or {}) if joined is None else joined.every(), values
+        )
     else:
         inner, name = (item.this, item.alias) if isinstance(item, kinds.Alias) else (item, item.alias_or_name)
         if not name:
             raise QuestionRefused(f"{place.of(item)}a computed column of a sub-query needs a name: write AS name")
         value = values.value(inner)
         depth(value.node)
-        made = {name.lower(): (name, value)}
-    for low in made:
-        if low in taken:
+        columns = {name.lower(): (name, value)}
+    for low in columns:
+        if low in taken_names:
             raise QuestionRefused(
                 f"{place.of(item)}a sub-query has two columns named {low!r}: name one of them with AS"
             )
-    return made
+    return columns
 
 
 def _change_star(
     place: Place, star: Any, columns: Mapping[str, tuple[str, Expr]], values: Translator
 ) -> dict[str, tuple[str, Expr]]:
     """Return the columns of * without those of EXCLUDE, with the expressions of REPLACE and the names of RENAME."""
-    given = {name.strip("_"): value for name, value in star.args.items() if value}
-    for name in given.keys() - {"except", "replace", "rename"}:
+    changes = {name.strip("_"): value for name, value in star.args.items() if value}
+    for name in changes.keys() - {"except", "replace", "rename"}:
         raise QuestionRefused(
             f"{place.word(name)}* with {name.upper()} is not supported: EXCLUDE, REPLACE and RENAME are"
         )
-    left_out = [column.name.lower() for column in given.get("except", [])]
-    replaced = {item.alias.lower(): item.this for item in given.get("replace", [])}
-    renamed = {item.this.name.lower(): item.alias for item in given.get("rename", [])}
+    left_out = [column.name.lower() for column in changes.get("except", [])]
+    replaced = {item.alias.lower(): item.this for item in changes.get("replace", [])}
+    renamed = {item.this.name.lower(): item.alias for item in changes.get("rename", [])}
     for low in (*left_out, *replaced, *renamed):
         if low not in columns:
             raise UnknownName(f"{place.word('*')}* has no column {low!r}; {nearest(low, columns)}")
-    made: dict[str, tuple[str, Expr]] = {}
+    columns_shown: dict[str, tuple[str, Expr]] = {}
     for low, (name, value) in columns.items():
         if low in left_out:
             continue
         new = renamed.get(low, name)
-        made[new.lower()] = (new, values.value(replaced[low]) if low in replaced else value)
-    for _, value in made.values():
+        columns_shown[new.lower()] = (new, values.value(replaced[low]) if low in replaced else value)
+    for _, value in columns_shown.values():
         depth(value.node)
-    return made
+    return columns_shown
 
 
 def _only_stars(select: Any) -> bool:
     return all(isinstance(item, trees().Star) for item in select.expressions)
 
 
-def _with_scopes(place: Place, select: Any, declared: DeclaredNames, known: Mapping[str, Scope]) -> Mapping[str, Scope]:
-    """Return the scopes that WITH names, besides those known; each may use the ones before it."""
-    found = dict(known)
+def _with_scopes(place: Place, select: Any, declared: DeclaredNames, ctes: Mapping[str, Scope]) -> Mapping[str, Scope]:
+    """Return the scopes that WITH names, with those around it; each may use the ones before it."""
+    scopes = dict(ctes)
     for name, inner in _with(place, select):
-        found[name] = _inner(place, inner, declared, found)
-    return found
+        scopes[name] = _inner(place, inner, declared, scopes)
+    return scopes
 
 
 def _with(place: Place, select: Any) -> list[tuple[str, Any]]:
-    clause = select.args.get("with_") or select.args.get("with")
+    clause = with_of(select)
     if clause is None:
         return []
     if clause.args.get("recursive"):
         raise QuestionRefused(f"{place.word('RECURSIVE')}WITH RECURSIVE is not supported: ask about the table itself")
-    found = []
+    queries = []
     for item in clause.expressions:
         if item.alias_column_names:
             raise QuestionRefused(f"{place.of(item)}{item.alias}(...) renames columns, which is not supported: use AS")
@@ -1041,10 +1045,10 @@ def _with(place: Place, select: Any) -> list[tuple[str, Any]]:
             if value and name not in ("this", "alias"):
                 word = name.strip("_").upper()
                 raise QuestionRefused(f"{place.word(word)}WITH ... {word} is not supported: leave it out")
-        found.append((item.alias.lower(), item.this))
-    if len({name for name, _ in found}) != len(found):
+        queries.append((item.alias.lower(), item.this))
+    if len({name for name, _ in queries}) != len(queries):
         raise QuestionRefused(f"{place.word('WITH')}WITH gives two queries the same name: rename one")
-    return found
+    return queries
 
 
 def _plain_select(place: Place, select: Any) -> None:
@@ -1068,9 +1072,9 @@ def _is_grouped(select: Any) -> bool:
 
 
 def _source(place: Place, select: Any) -> Any:
-    """Return what FROM names: a table or a sub-query, with nothing else to it."""
+    """Return the table or sub-query that FROM names; it has no other clauses."""
     kinds = trees()
-    clause = select.args.get("from_") or select.args.get("from")
+    clause = from_of(select)
     if clause is None:
         raise QuestionRefused("a question, and each sub-query, names its table: SELECT COUNT(*) FROM adult")
     source = clause.this
@@ -1107,8 +1111,8 @@ def _sample_rate(place: Place, sample: Any) -> Fraction | None:
     return share
 
 
-def _base(place: Place, select: Any, known: Mapping[str, Any]) -> tuple[str, Any]:
-    named = {**known}
+def _base(place: Place, select: Any, ctes: Mapping[str, Any]) -> tuple[str, Any]:
+    named = {**ctes}
     for name, inner in _with(place, select):
         named[name] = (inner, dict(named))
     source = _source(place, select)

@@ -13,21 +13,23 @@ from typing import Any
 from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Apply, Arithmetic, Constant, Match, Node, TextFunction
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.core.errors import QuestionRefused
 
 Read = Callable[[Any], Expr]
 
-_LARGEST_POWER = 64  # of a constant
+# the largest power that a constant may be
+_LARGEST_POWER = 64
 _LONGEST_PADDED = 1_000
 _WHOLE = {"INT", "BIGINT", "SMALLINT", "TINYINT", "HUGEINT", "INT128", "UINT", "UBIGINT", "MEDIUMINT"}
-_DOUBLES = {"Div", "SafeDivide", "Sqrt", "Cbrt", "Ln", "Log", "Exp", "Pow"}  # what DuckDB computes as a double
+# what DuckDB computes as a double
+_DOUBLES = {"Div", "SafeDivide", "Sqrt", "Cbrt", "Ln", "Log", "Exp", "Pow"}
 _REALS = {"DOUBLE", "FLOAT", "DECIMAL", "BIGDECIMAL", "REAL"}
 _TEXTS = {"TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"}
 
 
 def read_function(item: Any, read: Read) -> Expr | None:
-    """Return what a function of a row means; None for what is none of ours. `read` translates its operands."""
+    """Translate a function of a row; None for an unsupported one. `read` translates its operands."""
     name = type(item).__name__
     if name in _NUMBERS:
         return Expr(Apply(_NUMBERS[name], read(item.this).node))
@@ -77,8 +79,8 @@ def _null_if(item: Any, read: Read) -> Expr:
 
 
 def _substring(item: Any, read: Read) -> Expr:
-    given = [item.args.get("start"), item.args.get("length")]
-    numbers = tuple(_constant(read(g), "SUBSTR") for g in given if g is not None)
+    places = [item.args.get("start"), item.args.get("length")]
+    numbers = tuple(_constant(read(g), "SUBSTR") for g in places if g is not None)
     return Expr(TextFunction("substr", read(item.this).node, numbers))
 
 
@@ -99,21 +101,21 @@ def _join_texts(item: Any, read: Read) -> Expr:
     """CONCAT(a, b) leaves out what is missing, where the dialect's does; a || b is missing where either is."""
     function = "join" if item.args.get("coalesce") else "concat"
     first, *rest = item.expressions or [item.this, item.expression]
-    made = read(first)
+    text = read(first)
     for part in rest:
-        made = Expr(TextFunction(function, made.node, (), read(part).node))
-    return made
+        text = Expr(TextFunction(function, text.node, (), read(part).node))
+    return text
 
 
 def _join_between(item: Any, read: Read) -> Expr:
     """CONCAT_WS(s, a, b): those that are there, with s between them."""
     between, *parts = item.expressions
     separator = _words(read(between), "CONCAT_WS")
-    made: Node = Constant("")
+    text: Node = Constant("")
     for part in parts:
-        made = TextFunction("join", made, (), TextFunction("concat", Constant(separator), (), read(part).node))
+        text = TextFunction("join", text, (), TextFunction("concat", Constant(separator), (), read(part).node))
     # Each begins with the separator.
-    return Expr(TextFunction("substr", made, (Fraction(len(separator) + 1),)))
+    return Expr(TextFunction("substr", text, (Fraction(len(separator) + 1),)))
 
 
 def _position(item: Any, read: Read) -> Expr:
@@ -154,7 +156,7 @@ def _escape(item: Any, read: Read) -> Expr | None:
     if len(letter) != 1:
         raise QuestionRefused("ESCAPE takes one character")
     flags = "(?is)" if isinstance(like, kinds.ILike) else "(?s)"
-    written = ""
+    regex = ""
     place = 0
     while place < len(pattern):
         character = pattern[place]
@@ -162,12 +164,12 @@ def _escape(item: Any, read: Read) -> Expr | None:
             place += 1
             if place == len(pattern):
                 raise QuestionRefused("a LIKE pattern may not end with its escape character")
-            written += re.escape(pattern[place])
+            regex += re.escape(pattern[place])
         else:
-            written += {"%": ".*", "_": "."}.get(character) or re.escape(character)
+            regex += {"%": ".*", "_": "."}.get(character) or re.escape(character)
         place += 1
-    found = Expr(Match("regex", read(like.this).node, f"{flags}^(?:{written})\\Z"))
-    return ~found if like.args.get("negate") else found
+    match = Expr(Match("regex", read(like.this).node, f"{flags}^(?:{regex})\\Z"))
+    return ~match if like.args.get("negate") else match
 
 
 def _similar(item: Any, read: Read) -> Expr:
@@ -184,8 +186,8 @@ def _trim(item: Any, read: Read) -> Expr:
 
 
 def _match(item: Any, kind: str, read: Read) -> Expr:
-    found = Expr(Match(kind, read(item.this).node, _words(read(item.expression), kind.upper())))
-    return ~found if item.args.get("negate") else found
+    match = Expr(Match(kind, read(item.this).node, _words(read(item.expression), kind.upper())))
+    return ~match if item.args.get("negate") else match
 
 
 def _cast(item: Any, read: Read) -> Expr | None:
@@ -255,7 +257,8 @@ def fold(of: Expr) -> Expr:
     left, right = (node.left, node.right) if isinstance(node, Arithmetic) else (node.of, node.right)
     if not (isinstance(left, Constant) and isinstance(right, Constant)):
         return of
-    one, other = left.value, right.value
+    one = left.value
+    other = right.value
     if not isinstance(one, Fraction) or not isinstance(other, Fraction):
         return of
     if isinstance(node, Arithmetic):

@@ -325,9 +325,9 @@ def _forms(forms: dict[str, tuple[str, str]], read: Iterable[str]) -> str:
 
 def _spellings() -> list[str]:
     """Return what each rewriting says of itself, and the other names of functions."""
-    said = [_first_line(change) for change in dict.fromkeys(dialects.CHANGES.values())]
+    lines = [_first_line(change) for change in dict.fromkeys(dialects.CHANGES.values())]
     named = {other: dialects.WORDS.get(name, other) for other, name in dialects.NAMES.items()}
-    return sorted({*said, *(f"{other} is {name}." for other, name in named.items() if name != other)} - {""})
+    return sorted({*lines, *(f"{other} is {name}." for other, name in named.items() if name != other)} - {""})
 
 
 def _first_line(of: Callable[..., object]) -> str:
@@ -345,13 +345,13 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 def _join_lists(parts: list[str]) -> list[str]:
     """Return the parts with the items of a list together."""
-    made: list[str] = []
+    joined: list[str] = []
     for part in parts:
-        if part.startswith("- ") and made and made[-1].startswith("- "):
-            made[-1] += "\n" + part
+        if part.startswith("- ") and joined and joined[-1].startswith("- "):
+            joined[-1] += "\n" + part
         else:
-            made.append(part)
-    return made
+            joined.append(part)
+    return joined
 
 
 _HEAD = """\

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import from_of, trees
 from sordino.core.errors import QuestionRefused
 
-MOST_ROWS = 10_000  # of a series
-_MOST_CHOICES = 100  # rows that one private row is compared with
+# the most rows of a series
+MOST_ROWS = 10_000
+# the most rows that one private row is compared with
+_MOST_CHOICES = 100
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
 _SERIES = "sordino_series"
@@ -33,8 +35,8 @@ class LiteralTable:
     rows: tuple[tuple[Any, ...], ...]
 
 
-def read_literals(query: Any, known: Mapping[str, LiteralTable], names: Sequence[str] = ()) -> LiteralTable | None:
-    """Return the rows of constants that a query is; None for any other. `known` are those that WITH names."""
+def read_literals(query: Any, ctes: Mapping[str, LiteralTable], names: Sequence[str] = ()) -> LiteralTable | None:
+    """Return the rows of constants that a query is; None for any other. `ctes` are those that WITH names."""
     exp = trees()
     while isinstance(query, (exp.Subquery, exp.Paren)):
         names = names or getattr(query, "alias_column_names", ())
@@ -42,26 +44,26 @@ def read_literals(query: Any, known: Mapping[str, LiteralTable], names: Sequence
     if isinstance(query, exp.Values):
         rows = [tuple(row.expressions) if isinstance(row, exp.Tuple) else (row,) for row in query.expressions]
         width = len(rows[0])
-        own = [*(names or query.alias_column_names), *(f"col{i}" for i in range(width))][:width]
-        return _checked([name.lower() for name in own], rows)
+        columns = [*(names or query.alias_column_names), *(f"col{i}" for i in range(width))][:width]
+        return _literal_table([name.lower() for name in columns], rows)
     if isinstance(query, exp.Union) and not query.args.get("order"):
-        one = read_literals(query.this, known)
-        other = read_literals(query.expression, known)
+        one = read_literals(query.this, ctes)
+        other = read_literals(query.expression, ctes)
         if one is None or other is None or len(one.columns) != len(other.columns):
             return None
         united = [*one.rows, *other.rows]
         rows = list(dict.fromkeys(united)) if query.args.get("distinct") else united
-        return _checked([name.lower() for name in names] or list(one.columns), rows)
+        return _literal_table([name.lower() for name in names] or list(one.columns), rows)
     if not isinstance(query, exp.Select) or any(
         v for n, v in query.args.items() if n not in ("expressions", "from_", "from", "kind")
     ):
         return None
-    start = query.args.get("from_") or query.args.get("from")
+    start = from_of(query)
     if start is None:
         row = tuple(item.unalias() for item in query.expressions)
-        own = list(names) or [item.output_name for item in query.expressions]
-        return _checked([name.lower() for name in own], [row])
-    inner = literals_of(start.this, known)
+        columns = list(names) or [item.output_name for item in query.expressions]
+        return _literal_table([name.lower() for name in columns], [row])
+    inner = literals_of(start.this, ctes)
     if inner is None:
         return None
     if (
@@ -69,35 +71,44 @@ def read_literals(query: Any, known: Mapping[str, LiteralTable], names: Sequence
         and isinstance(query.expressions[0], exp.Star)
         and not any(query.expressions[0].args.values())
     ):
-        return _checked([name.lower() for name in names] or list(inner.columns), list(inner.rows))
+        return _literal_table([name.lower() for name in names] or list(inner.columns), list(inner.rows))
     items = [item.unalias() for item in query.expressions]
     if not all(isinstance(item, exp.Column) and item.name.lower() in inner.columns for item in items):
         return None
     places = [inner.columns.index(item.name.lower()) for item in items]
-    own = list(names) or [item.output_name for item in query.expressions]
-    return _checked([name.lower() for name in own], [tuple(row[i] for i in places) for row in inner.rows])
+    columns = list(names) or [item.output_name for item in query.expressions]
+    return _literal_table([name.lower() for name in columns], [tuple(row[i] for i in places) for row in inner.rows])
 
 
-def literals_of(source: Any, known: Mapping[str, LiteralTable]) -> LiteralTable | None:
+def literals_of(source: Any, ctes: Mapping[str, LiteralTable]) -> LiteralTable | None:
     """Return the rows of constants that a source of FROM is; None for any other."""
     exp = trees()
     if isinstance(source, exp.Table) and not source.db and not source.args.get("sample"):
-        table = known.get(source.name.lower())
+        table = ctes.get(source.name.lower())
         names = [name.lower() for name in source.alias_column_names]
         return table if table is None or not names else LiteralTable((*names, *table.columns[len(names) :]), table.rows)
-    return read_literals(source, known) if isinstance(source, (exp.Values, exp.Subquery)) else None
+    return read_literals(source, ctes) if isinstance(source, (exp.Values, exp.Subquery)) else None
 
 
-def _checked(columns: list[str], rows: list[tuple[Any, ...]]) -> LiteralTable | None:
+def _literal_table(columns: list[str], rows: list[tuple[Any, ...]]) -> LiteralTable | None:
     """Return the table where all of its cells are constants and its columns have names of their own."""
     exp = trees()
-    made = (exp.Column, exp.Query, exp.AggFunc, exp.Window, exp.Star, exp.Anonymous, exp.Explode, exp.GenerateSeries)
-    plain = all(len(row) == len(columns) and not any(cell.find(*made) for cell in row) for row in rows)
+    computed = (
+        exp.Column,
+        exp.Query,
+        exp.AggFunc,
+        exp.Window,
+        exp.Star,
+        exp.Anonymous,
+        exp.Explode,
+        exp.GenerateSeries,
+    )
+    plain = all(len(row) == len(columns) and not any(cell.find(*computed) for cell in row) for row in rows)
     named = all(columns) and len(set(columns)) == len(columns)
     return LiteralTable(tuple(columns), tuple(rows)) if plain and named and rows else None
 
 
-def join_literals(select: Any, known: Mapping[str, LiteralTable], own: frozenset[str]) -> None:
+def join_literals(select: Any, ctes: Mapping[str, LiteralTable], own: frozenset[str]) -> None:
     """Put constants in the place of the columns of the rows that a SELECT writes out and joins; `own` are its other columns.
 
     Joined without a condition there is one such row. Of several each row of the other side meets one at most, by comparisons of
@@ -107,16 +118,16 @@ def join_literals(select: Any, known: Mapping[str, LiteralTable], own: frozenset
     part = "from_" if select.args.get("from_") is not None else "from"
     start = select.args.get(part)
     plain = all(not join.args.get("side") and not join.args.get("method") for join in joins)
-    if start is not None and joins and plain and literals_of(start.this, known) is not None:
+    if start is not None and joins and plain and literals_of(start.this, ctes) is not None:
         # The rows that are written out stand first: their order says nothing.
-        other = next((join for join in joins if literals_of(join.this, known) is None), None)
+        other = next((join for join in joins if literals_of(join.this, ctes) is None), None)
         if other is None:
             return
         first = start.this
         start.set("this", other.this.copy())
         other.set("this", first.copy())
     for join in list(select.args.get("joins") or []):
-        table = literals_of(join.this, known)
+        table = literals_of(join.this, ctes)
         if table is None:
             continue
         side = str(join.args.get("side") or "").upper()
@@ -129,6 +140,7 @@ def join_literals(select: Any, known: Mapping[str, LiteralTable], own: frozenset
 
 
 def _join_one(select: Any, join: Any, table: LiteralTable, name: str, own: frozenset[str], *, left: bool) -> None:
+    """Replace the columns of one joined table of constants by its constants, chosen by the conditions of the join."""
     exp = trees()
 
     def is_theirs(node: Any) -> bool:
@@ -137,10 +149,11 @@ def _join_one(select: Any, join: Any, table: LiteralTable, name: str, own: froze
         return node.table.lower() == name if node.table else node.name.lower() not in own
 
     def put(tree: Any, row: tuple[Any, ...]) -> Any:
-        made = exp.paren(tree.copy())
-        for column in [c for c in made.find_all(exp.Column) if is_theirs(c)]:
+        """Return a condition with a row's constants in it."""
+        changed = exp.paren(tree.copy())
+        for column in [c for c in changed.find_all(exp.Column) if is_theirs(c)]:
             column.replace(row[table.columns.index(column.name.lower())].copy())
-        return made.this
+        return changed.this
 
     on = join.args.get("on")
     parts = [] if on is None else _conjuncts(on)
@@ -165,21 +178,24 @@ def _join_one(select: Any, join: Any, table: LiteralTable, name: str, own: froze
             f"a row of a person may meet two rows of {name}: compare one value with its columns for equality, or with ends that "
             "do not overlap, x >= lo AND x < hi; or declare it as a public table"
         )
+    # The join goes: an inner one leaves a condition that some row is met, and each column becomes a choice.
     join.pop()
-    met = [exp.and_(*(part.copy() for part in condition)) if condition else None for condition in conditions]
-    if not left and any(condition is not None for condition in met):
-        select.where(exp.paren(exp.or_(*(condition.copy() for condition in met if condition is not None))), copy=False)
+    row_conditions = [exp.and_(*(part.copy() for part in condition)) if condition else None for condition in conditions]
+    if not left and any(condition is not None for condition in row_conditions):
+        select.where(
+            exp.paren(exp.or_(*(condition.copy() for condition in row_conditions if condition is not None))), copy=False
+        )
     for place, item in enumerate(select.expressions):
         if is_theirs(item):
             select.expressions[place].replace(exp.alias_(item.copy(), item.name))
     for column in [c for c in select.find_all(exp.Column) if is_theirs(c)]:
         values = [row[table.columns.index(column.name.lower())] for row in table.rows]
-        if len(values) == 1 and not (left and met[0] is not None):
+        if len(values) == 1 and not (left and row_conditions[0] is not None):
             column.replace(exp.paren(values[0].copy()) if isinstance(values[0], exp.Binary) else values[0].copy())
             continue
         ifs = [
             exp.If(this=exp.true() if condition is None else condition.copy(), true=value.copy())
-            for condition, value in zip(met, values, strict=True)
+            for condition, value in zip(row_conditions, values, strict=True)
         ]
         column.replace(exp.Case(ifs=ifs))
 
@@ -194,22 +210,23 @@ def _conjuncts(node: Any) -> list[Any]:
 
 def _are_apart(conditions: Sequence[Sequence[Any]]) -> bool:
     """Return whether no row meets two of some conditions: one value lies in ranges that do not overlap."""
-    found = [_ranges(condition) for condition in conditions]
-    shared = set.intersection(*(set(ranges) for ranges in found))
+    ranges_of_rows = [_ranges(condition) for condition in conditions]
+    shared = set.intersection(*(set(ranges) for ranges in ranges_of_rows))
     return any(
-        all(_do_not_meet(one[value], other[value]) for one, other in itertools.combinations(found, 2))
+        all(_do_not_meet(one[value], other[value]) for one, other in itertools.combinations(ranges_of_rows, 2))
         for value in shared
     )
 
 
-_End = tuple[Any, bool]  # a constant, and whether it belongs to the range
+# a constant, and whether it belongs to the range
+_End = tuple[Any, bool]
 _Range = tuple[_End | None, _End | None]
 
 
 def _ranges(condition: Sequence[Any]) -> dict[str, _Range]:
     """Return the range in which each value that a condition compares with constants lies, by the value's text."""
     exp = trees()
-    found: dict[str, _Range] = {}
+    ranges: dict[str, _Range] = {}
     mirrored = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ}
     for part in condition:
         if isinstance(part, exp.Between):
@@ -222,18 +239,19 @@ def _ranges(condition: Sequence[Any]) -> dict[str, _Range]:
             constant = _number_of(end)
             if constant is None or value.find(exp.Column) is None:
                 continue
-            low, high = found.get(value.sql(), (None, None))
+            low, high = ranges.get(value.sql(), (None, None))
             if operator in (exp.GT, exp.GTE, exp.EQ) and low is None:
                 low = (constant, operator is not exp.GT)
             if operator in (exp.LT, exp.LTE, exp.EQ) and high is None:
                 high = (constant, operator is not exp.LT)
-            found[value.sql()] = (low, high)
-    return found
+            ranges[value.sql()] = (low, high)
+    return ranges
 
 
 def _do_not_meet(one: _Range, other: _Range) -> bool:
     def before(first: _Range, second: _Range) -> bool:
-        end, start = first[1], second[0]
+        end = first[1]
+        start = second[0]
         if end is None or start is None or type(end[0]) is not type(start[0]):
             return False
         return bool(end[0] < start[0] or (end[0] == start[0] and not (end[1] and start[1])))
@@ -276,7 +294,7 @@ def write_series(query: Any) -> None:
     """
     exp = trees()
     for select in list(query.find_all(exp.Select)):
-        alone = not (select.args.get("from_") or select.args.get("from")) and len(select.expressions) == 1
+        alone = not from_of(select) and len(select.expressions) == 1
         inner = select.expressions[0].find(exp.Explode) if alone else None
         if inner is not None and (values := _values_of(inner.this)) is not None:
             name = select.expressions[0].alias or "unnest"
@@ -285,13 +303,13 @@ def write_series(query: Any) -> None:
                 "from_" if "from_" in exp.Select.arg_types else "from", exp.From(this=_write(values, _SERIES, name))
             )
     for source in list(query.find_all(exp.Table, exp.Unnest)):
-        made = source.this if isinstance(source, exp.Table) else None
+        series = source.this if isinstance(source, exp.Table) else None
         name = "unnest"
-        if isinstance(made, exp.GenerateSeries):
-            name = "range" if made.args.get("is_end_exclusive") else "generate_series"
+        if isinstance(series, exp.GenerateSeries):
+            name = "range" if series.args.get("is_end_exclusive") else "generate_series"
         elif isinstance(source, exp.Unnest) and len(source.expressions) == 1 and not source.args.get("offset"):
-            made = source.expressions[0]
-        values = None if made is None else _values_of(made)
+            series = source.expressions[0]
+        values = None if series is None else _values_of(series)
         if values is not None and isinstance(source.parent, (exp.From, exp.Join)):
             named = source.alias_column_names
             source.replace(_write(values, source.alias or name, named[0] if named else name))
@@ -311,8 +329,9 @@ def _values_of(node: Any) -> list[Any] | None:
         return [item.copy() for item in node.expressions] if plain else None
     if not isinstance(node, exp.GenerateSeries):
         return None
-    start, end, step = node.args.get("start"), node.args.get("end"), node.args.get("step")
-    first, last = _number_of(start), _number_of(end)
+    step = node.args.get("step")
+    first = _number_of(node.args.get("start"))
+    last = _number_of(node.args.get("end"))
     before_end = bool(node.args.get("is_end_exclusive"))
     if isinstance(first, Fraction) and isinstance(last, Fraction):
         by = Fraction(1) if step is None else _number_of(step)
@@ -358,7 +377,8 @@ def _interval_of(node: Any) -> tuple[int, int] | None:
         count = int(str(node.this.this))
     except ValueError:
         return None
-    months, seconds = _MONTHS.get(unit, 0) * count, _SECONDS.get(unit, 0) * count
+    months = _MONTHS.get(unit, 0) * count
+    seconds = _SECONDS.get(unit, 0) * count
     return (months, seconds) if months or seconds else None
 
 

@@ -6,7 +6,7 @@ import datetime
 import re
 from typing import Any
 
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import trees
 
 _FUNCTIONS = (
     "NOW",
@@ -46,8 +46,8 @@ def put_moment(query: Any, moment: datetime.datetime | None) -> Any:
         if name in _DAYS or (called and str(node.this).upper() == "TODAY"):
             node.replace(exp.cast(exp.Literal.string(moment.date().isoformat()), "date"))
         elif name in _MOMENTS or called:
-            written = moment.replace(microsecond=0, tzinfo=None).isoformat(" ")
-            node.replace(exp.cast(exp.Literal.string(f"{written}+00:00"), "timestamptz"))
+            text = moment.replace(microsecond=0, tzinfo=None).isoformat(" ")
+            node.replace(exp.cast(exp.Literal.string(f"{text}+00:00"), "timestamptz"))
     return query
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sordino.ask.queries.expressions.sql_trees import from_of, trees, with_of
 from sordino.ask.queries.sql.statement import BLOCK
-from sordino.ask.queries.sql.text import trees
 from sordino.core.estimates.replicates import ReleasedStatement, explain_no_replicate
 
 REPLICATE = "sordino_replicate"
@@ -91,7 +91,7 @@ class Noise:
     why: str = ""
 
     def join(self, other: Noise) -> Noise:
-        """Return how noise reaches what is computed from both."""
+        """Return how noise reaches a value that is computed from both."""
         return Noise(self.noisy or other.noisy, self.steps or other.steps, self.why or other.why)
 
 
@@ -149,13 +149,13 @@ def write_replicated(outside: Any, lineage: Lineage, columns: Mapping[str, Seque
 
 
 def _guard(nodes: Iterable[Any]) -> None:
-    """Give NaN in the place of each of these, from the innermost on, where what it depends on has another sign."""
+    """Replace each of these, from the innermost on, by NaN where its argument has another sign."""
     exp = trees()
     for node in sorted(nodes, key=lambda one: -one.depth):
         sign = exp.Mul(this=exp.paren(_argument(node).copy()), expression=exp.column(SIGN))
-        kept = exp.GT(this=sign, expression=exp.Literal.number(0))
+        has_sign = exp.GT(this=sign, expression=exp.Literal.number(0))
         nan = exp.cast(exp.Literal.string("NaN"), "DOUBLE")
-        node.replace(exp.paren(exp.Case(ifs=[exp.If(this=kept, true=node.copy())], default=nan)))
+        node.replace(exp.paren(exp.Case(ifs=[exp.If(this=has_sign, true=node.copy())], default=nan)))
 
 
 def table_answers(statement: ReleasedStatement) -> dict[str, Answer]:
@@ -189,9 +189,9 @@ class _Reader:
         """Return how noise reaches a query's columns and rows."""
         exp = trees()
         tables = dict(tables)
-        clause = query.args.get("with_") or query.args.get("with")
+        clause = with_of(query)
         for cte in [] if clause is None else clause.expressions:
-            tables[cte.alias.lower()] = _renamed(self.read(cte.this, tables, outer), cte)
+            tables[cte.alias.lower()] = _rename_columns(self.read(cte.this, tables, outer), cte)
         if isinstance(query, exp.Subquery) and not query.args.get("pivots"):
             return self.read(query.this, tables, outer)
         if isinstance(query, exp.SetOperation):
@@ -211,26 +211,26 @@ class _Reader:
         compared = not isinstance(query, exp.Union) or query.args.get("distinct")
         most = left.most + right.most
         cut = _cuts(query, most)
-        chosen = left.chosen or right.chosen
+        selection = left.chosen or right.chosen
         if (compared or cut) and any(noise.noisy for noise in joined):
-            chosen = chosen or _CHOSEN
+            selection = selection or _CHOSEN
         self.last = joined
-        return Answer(dict(zip(left.columns, joined, strict=False)), chosen, left.hidden or right.hidden, most)
+        return Answer(dict(zip(left.columns, joined, strict=False)), selection, left.hidden or right.hidden, most)
 
     def _read_select(self, select: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
         exp = trees()
         scope: Scope = ()
-        chosen = hidden = ""
+        selection = hidden = ""
         most = 1
-        start = select.args.get("from_") or select.args.get("from")
+        start = from_of(select)
         joins = select.args.get("joins") or []
         for source in [] if start is None else [start.this, *(join.this for join in joins)]:
             answer = self._read_source(source, tables, outer)
             scope = (*scope, (source.alias_or_name.lower(), answer))
-            chosen = chosen or answer.chosen
+            selection = selection or answer.chosen
             hidden = hidden or answer.hidden
             most *= max(1, answer.most)
-        inside = _Expressions(self, tables, (*scope, *outer), chosen or hidden)
+        inside = _Expressions(self, tables, (*scope, *outer), selection or hidden)
         items = self._items(select, scope)
         # Names of items may stand in conditions and in the order.
         inside.named = {name: item for name, item in items if isinstance(item, exp.Expression)}
@@ -242,21 +242,21 @@ class _Reader:
         rows = [*(join.args.get("on") for join in joins), select.args.get("where")]
         deciding += [inside.of(node) for node in rows if node is not None]
         if any(noise.noisy or noise.why for noise in deciding):
-            chosen = chosen or _CHOSEN
-            inside.chosen = inside.chosen or chosen
+            selection = selection or _CHOSEN
+            inside.chosen = inside.chosen or selection
         later = [select.args.get("qualify"), select.args.get("having"), *_members(group, items)]
         if _cuts(select, most):
             later += _members(select.args.get("order"), items)
-        made = [(name, item if isinstance(item, Noise) else inside.of(item)) for name, item in items]
+        columns = [(name, item if isinstance(item, Noise) else inside.of(item)) for name, item in items]
         deciding = [inside.of(node) for node in later if node is not None]
-        deciding += [noise for _, noise in made] if select.args.get("distinct") else []
+        deciding += [noise for _, noise in columns] if select.args.get("distinct") else []
         is_cut = any(noise.noisy or noise.why for noise in deciding)
         # What aggregates without GROUP BY has one row, whatever the rows are: what they do to its columns is known there.
         single = group is None and any(isinstance(i, exp.Expression) and _aggregates(i) for _, i in items)
-        chosen = "" if single else chosen
-        self.last = [noise for _, noise in made]
+        selection = "" if single else selection
+        self.last = [noise for _, noise in columns]
         return Answer(
-            dict(made), chosen or (_CHOSEN if is_cut else ""), "" if single else hidden, 1 if single else most
+            dict(columns), selection or (_CHOSEN if is_cut else ""), "" if single else hidden, 1 if single else most
         )
 
     def _read_source(self, source: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
@@ -273,7 +273,11 @@ class _Reader:
         else:
             raise _Unread
         pivots = source.args.get("pivots") or []
-        return self._pivot(answer, pivots[0], tables, outer) if len(pivots) == 1 else _renamed(answer, source, pivots)
+        return (
+            self._pivot(answer, pivots[0], tables, outer)
+            if len(pivots) == 1
+            else _rename_columns(answer, source, pivots)
+        )
 
     def _pivot(self, answer: Answer, pivot: Any, tables: dict[str, Answer], outer: Scope) -> Answer:
         """Return the columns of a PIVOT over listed values: what it groups by, then an aggregate for each value."""
@@ -290,8 +294,8 @@ class _Reader:
         aggregates = [inside.of(one.unalias()) for one in pivot.expressions]
         # DuckDB names them by the values; only a star shows them.
         columns |= {f"sordino_pivot_{i}": noise for i, noise in enumerate(aggregates * cells)}
-        chosen = answer.chosen or (_CHOSEN if any(noise.noisy or noise.why for noise in keys) else "")
-        return replace(answer, columns=columns, chosen=chosen)
+        selection = answer.chosen or (_CHOSEN if any(noise.noisy or noise.why for noise in keys) else "")
+        return replace(answer, columns=columns, chosen=selection)
 
     def _items(self, select: Any, scope: Scope) -> list[tuple[str, Any]]:
         """Return the columns of a SELECT by name: expressions, or how noise reaches the columns of a star."""
@@ -334,19 +338,20 @@ class _Expressions:
             return self._window(node)
         if isinstance(node, exp.Filter):
             value = self._aggregate(node.this)
-            kept = self.of(node.expression.this)
-            return replace(value, noisy=True, why=value.why or _CHOSEN) if kept.noisy or kept.why else value
+            condition = self.of(node.expression.this)
+            return replace(value, noisy=True, why=value.why or _CHOSEN) if condition.noisy or condition.why else value
         if isinstance(node, (exp.AggFunc, exp.WithinGroup)):
             return self._aggregate(node)
         return self._function(node)
 
     def _column(self, node: Any) -> Noise:
-        name, table = node.name.lower(), node.table.lower()
-        found = [
+        name = node.name.lower()
+        table = node.table.lower()
+        columns = [
             answer.columns[name] for alias, answer in self.scope if table in ("", alias) and name in answer.columns
         ]
-        if found:
-            return found[0] if table else _join(found)
+        if columns:
+            return columns[0] if table else _join(columns)
         if not table and name in self.named:
             item = self.named.pop(name)
             noise = self.of(item)
@@ -444,7 +449,7 @@ class _Expressions:
         return bool(left & right)
 
     def _note_guard(self, node: Any) -> None:
-        """Note what passes through a point at which its noise cannot be followed: a divisor of 0, the turn of a size."""
+        """Note an expression at whose argument noise cannot be followed: a divisor of 0, the sign of a size."""
         exp = trees()
         guarded = (exp.Div, exp.IntDiv, exp.Abs, exp.Pow, exp.Ln, exp.Log, exp.Sqrt)
         if isinstance(node, guarded) and self.of(_argument(node)).noisy:
@@ -452,7 +457,7 @@ class _Expressions:
 
 
 def _argument(node: Any) -> Any:
-    """Return the part of an expression whose sign decides: a divisor, or what a function is taken of."""
+    """Return the part of an expression whose sign matters: a divisor, or the argument of a function."""
     exp = trees()
     second = isinstance(node, (exp.Div, exp.IntDiv)) or (isinstance(node, exp.Log) and node.expression)
     return node.expression if second else node.this
@@ -466,10 +471,10 @@ def _choice_steps(reader: _Expressions, node: Any) -> bool:
 
 
 def _join(noises: Iterable[Noise]) -> Noise:
-    found = Noise()
+    joined = Noise()
     for noise in noises:
-        found = found.join(noise)
-    return found
+        joined = joined.join(noise)
+    return joined
 
 
 def _cuts(query: Any, most: int) -> bool:
@@ -486,7 +491,7 @@ def _cuts(query: Any, most: int) -> bool:
 
 
 def _members(clause: Any, items: Sequence[tuple[str, Any]]) -> list[Any]:
-    """Return what GROUP BY or ORDER BY names; a number is the item at this place."""
+    """Return the members of GROUP BY or ORDER BY; a number is the item at this place."""
     exp = trees()
     members = []
     for member in [] if clause is None else clause.iter_expressions():
@@ -520,8 +525,8 @@ def _name(node: Any) -> str:
     return str(node.sql_name()) if isinstance(node, exp.Func) else type(node).__name__.upper()
 
 
-def _renamed(answer: Answer, source: Any, pivots: Sequence[Any] = ()) -> Answer:
-    """Return an answer under the names that a source or a name of WITH lists for its columns."""
+def _rename_columns(answer: Answer, source: Any, pivots: Sequence[Any] = ()) -> Answer:
+    """Rename an answer's columns as a source or a name of WITH lists them."""
     if pivots:
         raise _Unread
     alias = source.args.get("alias")

@@ -33,6 +33,7 @@ from sordino.ask.queries.build import (
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe, walk
+from sordino.ask.queries.expressions.sql_trees import trees, write_duckdb
 from sordino.ask.queries.formulas import FormulaColumn, is_condition, rename
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.post_processing import PostProcessing
@@ -49,7 +50,6 @@ from sordino.ask.queries.sql.text import (
     only_known,
     parse_select,
     split_statements,
-    trees,
 )
 from sordino.ask.queries.sql.unit_conditions import read_exists
 from sordino.ask.queries.sql.values import (
@@ -65,7 +65,8 @@ from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.lazy import load_feature
 from sordino.core.neighbors import ContributionBounds
 
-Tables = Mapping[str, tuple[str, ...]]  # the columns of tables, by name
+# the columns of tables, by name
+Tables = Mapping[str, tuple[str, ...]]
 Read = TypeVar("Read")
 
 _CLAUSES = {"expressions", "from_", "from", "where", "group", "with_", "having", "order", "limit", "offset"}
@@ -134,8 +135,8 @@ class SqlText:
         """Return the SELECTs of the text, which are separated by semicolons; several make a batch."""
         if self.select is not None:
             return [self]
-        found = split_statements(self.text, dialect=self.dialect)
-        return [self] if len(found) < 2 else [replace(self, text=text, start=start) for text, start in found]
+        texts = split_statements(self.text, dialect=self.dialect)
+        return [self] if len(texts) < 2 else [replace(self, text=text, start=start) for text, start in texts]
 
     def parse(self, columns: Iterable[str] = (), public: Iterable[str] = ()) -> SqlSelect:
         """Return the SELECT that the text is; raises QuestionRefused where it is not one about one table.
@@ -184,7 +185,7 @@ def parse_sql(
 
 
 def parse_question(
-    asked: SqlText,
+    text: SqlText,
     *,
     table: str,
     columns: Iterable[str] = (),
@@ -195,12 +196,12 @@ def parse_question(
 
     Raises QuestionRefused also where MODE stands beside other columns or groups: a choice is a question of its own.
     """
-    declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists, released=asked.released)
-    select = asked.parse(declared.columns, declared.public)
-    how = selection_name(asked.keys)
-    read = _not_too_deep(lambda: _choice(select, declared) or _question(select, declared, None if how else asked.keys))
-    read = replace(read, min_units=asked.min_units, key_selection=how) if isinstance(read, Aggregation) else read
-    return read if asked.bounds is None else replace(read, bounds=tighten(read.bounds, asked.bounds))
+    declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists, released=text.released)
+    select = text.parse(declared.columns, declared.public)
+    how = selection_name(text.keys)
+    read = _not_too_deep(lambda: _choice(select, declared) or _question(select, declared, None if how else text.keys))
+    read = replace(read, min_units=text.min_units, key_selection=how) if isinstance(read, Aggregation) else read
+    return read if text.bounds is None else replace(read, bounds=tighten(read.bounds, text.bounds))
 
 
 def _select(
@@ -213,29 +214,22 @@ def _select(
 ) -> SqlSelect:
     place = Place(text, start)
     tree = parse_select(text, columns, dialect=dialect, start=start)
-    bounds = read_bounds(place, tree) if "+" in text else None  # as every hint has
-    shown = tree if moment is None else put_moment(tree.copy(), moment)
-    made = normalize(shown, public={name.lower() for name in public})
-    written = dialect_of(text) if dialect is None else dialect
-    names = _names(text if written == "duckdb" else "", tree)
-    return SqlSelect(place, made, *base_table(place, made), bounds, written, names)
+    # every hint has a +
+    bounds = read_bounds(place, tree) if "+" in text else None
+    dated = tree if moment is None else put_moment(tree.copy(), moment)
+    normalized = normalize(dated, public={name.lower() for name in public})
+    dialect_written = dialect_of(text) if dialect is None else dialect
+    names = _names(text if dialect_written == "duckdb" else "", tree)
+    return SqlSelect(place, normalized, *base_table(place, normalized), bounds, dialect_written, names)
 
 
 def _names(text: str, tree: Any) -> tuple[str | None, ...]:
-    """Return the names that DuckDB gives the items of a SELECT; nothing where all have names of their own."""
+    """Return the names that DuckDB gives the items of a SELECT; none where all have names of their own."""
     kinds = trees()
     if all(isinstance(item, (kinds.Alias, kinds.Column, kinds.Star)) for item in tree.expressions):
         return ()
     names: tuple[str | None, ...] | None = load_feature("item_names")(text)
-    return names or load_feature("item_names")(_write(tree)) or ()
-
-
-def _write(tree: Any) -> str:
-    """Return a tree in DuckDB's SQL, as far as it has words for it."""
-    from sqlglot.errors import ErrorLevel
-
-    written: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
-    return written
+    return names or load_feature("item_names")(write_duckdb(tree)) or ()
 
 
 def _check_table(select: SqlSelect, table: str) -> None:
@@ -265,8 +259,8 @@ def _choice(select: SqlSelect, declared: DeclaredNames) -> MostCommon | None:
     node = scope.restrict(None if where is None else values.value(where.this).node)
     named = select.names[0] if len(select.names) == 1 else None
     alias = tree.expressions[0].alias if isinstance(tree.expressions[0], trees().Alias) else named
-    made = most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
-    return replace(made, bounds=select.bounds, present=True, dialect=select.dialect)
+    question = most_common(values.value(modes[0].this), where=None if node is None else Expr(node), alias=alias)
+    return replace(question, bounds=select.bounds, present=True, dialect=select.dialect)
 
 
 def _question(select: SqlSelect, declared: DeclaredNames, listed: object = None) -> Aggregation:
@@ -278,12 +272,12 @@ def _question(select: SqlSelect, declared: DeclaredNames, listed: object = None)
 
 
 def _not_too_deep(read: Callable[[], Read]) -> Read:
-    found: list[Read] = []
+    results: list[Read] = []
     with contextlib.suppress(RecursionError):
-        found.append(read())
-    if not found:
+        results.append(read())
+    if not results:
         raise QuestionRefused("the question is nested too deep to be read: use IN, or simplify it")
-    return found[0]
+    return results[0]
 
 
 class _Reader:
@@ -302,32 +296,34 @@ class _Reader:
             item.alias if isinstance(item, trees().Alias) else None if isinstance(item, trees().Column) else name
             for item, name in zip(items, usual, strict=True)
         ]
-        self._outputs: list[str] = []  # the answer's column that each item of SELECT is
+        # the answer's column that each item of SELECT is
+        self._outputs: list[str] = []
         self._groups: tuple[Grouping, ...] = ()
-        self._asked: list[AggregateExpr] = []
+        self._aggregates: list[AggregateExpr] = []
         self._constants: list[FormulaColumn] = []
-        self._unseen: list[AggregateExpr] = []  # what HAVING and ORDER BY read and SELECT does not show
+        # what HAVING and ORDER BY read and SELECT does not show
+        self._unseen: list[AggregateExpr] = []
 
     def question(self) -> Aggregation:
         """Return the question."""
         select = self._select
         self._groups = self._group_by()
         for item, name in zip(select.expressions, self._named, strict=True):
-            given = isinstance(item, trees().Alias)
-            self._outputs.append(self._column(item.this if given else item, name, given=given))
+            has_alias = isinstance(item, trees().Alias)
+            self._outputs.append(self._column(item.this if has_alias else item, name, has_alias=has_alias))
         keys, condition = self._rows()
         after = self._after()
         scope = self._scope
-        for table in scope.kept:
+        for table in scope.kept_tables:
             self._check_kept(table)
-        if not self._asked and not self._unseen and not self._groups:
+        if not self._aggregates and not self._unseen and not self._groups:
             raise QuestionRefused("a question needs an aggregate: add COUNT(*), SUM(...) or AVG(...) to the SELECT")
-        shown = collect_columns(self._asked, [g.alias for g in self._groups], unseen=self._unseen)
-        after = None if after is None else after.rename({a.describe(): a.alias for a in shown.aggregates})
-        formulas = (*shown.formulas, *self._constants)
+        columns = collect_columns(self._aggregates, [g.alias for g in self._groups], unseen=self._unseen)
+        after = None if after is None else after.rename({a.describe(): a.alias for a in columns.aggregates})
+        formulas = (*columns.formulas, *self._constants)
         layout = self._layout(stated=bool(formulas))
-        asked = Aggregation(condition, self._groups, shown.aggregates, after, scope.sample, scope.steps, layout)
-        return replace(asked, formulas=formulas, hidden=shown.hidden, key_list=keys)
+        question = Aggregation(condition, self._groups, columns.aggregates, after, scope.sample, scope.steps, layout)
+        return replace(question, formulas=formulas, hidden=columns.hidden, key_list=keys)
 
     def _check_kept(self, table: str) -> None:
         """Raise QuestionRefused where a RIGHT JOIN counts a public row without a match.
@@ -336,8 +332,8 @@ class _Reader:
         of the public table, all of which are shown.
         """
         theirs = f"{table}."
-        aggregates = [a.aggregate for a in (*self._asked, *self._unseen)]
-        aggregates += [other for a in (*self._asked, *self._unseen) for other in a.others]
+        aggregates = [a.aggregate for a in (*self._aggregates, *self._unseen)]
+        aggregates += [other for a in (*self._aggregates, *self._unseen) for other in a.others]
         keys = all(any(isinstance(at, Name) and at.name.startswith(theirs) for at in walk(g.of)) for g in self._groups)
         for aggregate in aggregates:
             of = getattr(aggregate, "of", None)
@@ -351,12 +347,16 @@ class _Reader:
                 )
 
     def _rows(self) -> tuple[KeyList | None, Node | None]:
-        """Return the keys that the question lists, in SQL or beside it, and what WHERE says otherwise."""
+        """Split WHERE into a key list, if it holds one, and the remaining condition.
+
+        With a list beside the text, all of WHERE is a condition.
+        """
         where = self._select.args.get("where")
         parts = [] if where is None else [where.this]
         listed = None
         rest = None
-        if parts and where.find(trees().Tuple):  # perhaps a list of keys
+        # a list of keys is one of tuples
+        if parts and where.find(trees().Tuple):
             listed, rest = take_key_list(self._place, where.this, self._groups, self._values.value)
         if self._listed is not None:
             listed = key_list(self._listed, [g.alias for g in self._groups])
@@ -365,19 +365,20 @@ class _Reader:
         node = None if not parts else self._values.value(trees().and_(*parts) if len(parts) > 1 else parts[0]).node
         return listed, self._scope.restrict(node)
 
-    def _column(self, item: Any, name: str | None, *, given: bool) -> str:
+    def _column(self, item: Any, name: str | None, *, has_alias: bool) -> str:
         """Read one item of SELECT, an aggregate, a formula, a key or a constant, and return its column's name.
 
-        `name` is the one that is `given` with AS, or that DuckDB gives it.
+        `name` is the one that AS gives it, where it `has_alias`, else the one that DuckDB gives it.
         """
-        made = self._aggregate(item) or self._formula(item)
-        if made is not None:
-            own = made.aggregate.alias if made.formula is None else made.formula.alias
+        aggregate = self._aggregate(item) or self._formula(item)
+        if aggregate is not None:
+            own = aggregate.aggregate.alias if aggregate.formula is None else aggregate.formula.alias
             # Several quantiles are several columns, where DuckDB has a list.
-            usual = name if len(columns_of(made.aggregate)) == 1 else None
-            made = made.alias(name if given and name else self._unused(usual or self._shorten(item, made, own)))
-            self._asked.append(made)
-            return made.aggregate.alias if made.formula is None else made.formula.alias
+            usual = name if len(columns_of(aggregate.aggregate)) == 1 else None
+            alias = name if has_alias and name else self._free_name(usual or self._shorten(item, aggregate, own))
+            aggregate = aggregate.alias(alias)
+            self._aggregates.append(aggregate)
+            return aggregate.aggregate.alias if aggregate.formula is None else aggregate.formula.alias
         node = None if isinstance(item, trees().Star) else self._values.value(item).node
         group = next((g for g in self._groups if g.of == node), None)
         if group is not None and group.alias in self._outputs:
@@ -386,27 +387,29 @@ class _Reader:
             return group.alias
         if not isinstance(node, Constant):
             raise self._not_grouped(item)
-        self._constants.append(FormulaColumn(name if given and name else self._unused(name or describe(node)), node))
+        self._constants.append(
+            FormulaColumn(name if has_alias and name else self._free_name(name or describe(node)), node)
+        )
         return self._constants[-1].alias
 
-    def _shorten(self, item: Any, made: AggregateExpr, own: str) -> str:
-        """Return an aggregate's own name with the name that a sub-query gave what is aggregated, where it has long words."""
-        of = None if made.formula is not None else getattr(made.aggregate, "of", None)
+    def _shorten(self, item: Any, aggregate: AggregateExpr, own: str) -> str:
+        """Shorten an aggregate's name: a long expression in it gives way to the name that a sub-query gave it."""
+        of = None if aggregate.formula is not None else getattr(aggregate.aggregate, "of", None)
         words = "" if of is None else label(of)
         return own.removesuffix(words) + str(item.this.name) if " " in words and item.this.name else own
 
     def _formula(self, item: Any) -> AggregateExpr | None:
-        """Return arithmetic over aggregates, such as SUM(a) / SUM(b); None for what has no aggregate in it."""
+        """Translate arithmetic over aggregates, such as SUM(a) / SUM(b); None without an aggregate in it."""
         if item.find(trees().AggFunc) is None:
             return None
         parts: dict[str, AggregateExpr] = {}
 
         def aggregate(inner: Any) -> Expr | None:
-            made = self._aggregate(inner)
-            if made is None:
+            part = self._aggregate(inner)
+            if part is None:
                 return cast_released(inner, values.value) if isinstance(inner, trees().Cast) else None
-            parts[made.aggregate.describe()] = made
-            return Expr(Name(made.aggregate.describe()))
+            parts[part.aggregate.describe()] = part
+            return Expr(Name(part.aggregate.describe()))
 
         values = Translator(self._place, self._refuse_in_formula, aggregate)
         node = values.value(item).node
@@ -425,23 +428,23 @@ class _Reader:
             f"aggregates, such as SUM({item.name})"
         )
 
-    def _unused(self, name: str) -> str:
+    def _free_name(self, name: str) -> str:
         """Return a name that no column of the answer has yet: the same, or with a number."""
-        taken = {n.lower() for n in (*self._outputs, *(g.alias for g in self._groups))}
+        names = {n.lower() for n in (*self._outputs, *(g.alias for g in self._groups))}
         tries = (f"{name}_{i}" if i else name for i in itertools.count())
-        return next(t for t in tries if t.lower() not in taken)
+        return next(t for t in tries if t.lower() not in names)
 
     def _layout(self, *, stated: bool) -> tuple[str, ...]:
         """Return the answer's columns as SELECT orders them, without the groups that it leaves out.
 
         Empty where that is keys first, unless it is to be `stated`. Keys that are listed beside the text are all shown.
         """
-        several = {a.aggregate.alias: columns_of(a.aggregate) for a in self._asked if a.formula is None}
+        several = {a.aggregate.alias: columns_of(a.aggregate) for a in self._aggregates if a.formula is None}
         groups = [g.alias for g in self._groups]
         names = [n for o in self._outputs for n in several.get(o, (o,))]
         unselected = [] if self._listed is None else [g for g in groups if g not in self._outputs]
-        made = tuple(dict.fromkeys([*unselected, *names]))
-        return () if made[: len(groups)] == tuple(groups) and not stated else made
+        columns = tuple(dict.fromkeys([*unselected, *names]))
+        return () if columns[: len(groups)] == tuple(groups) and not stated else columns
 
     # ---- groups
 
@@ -470,7 +473,8 @@ class _Reader:
             target = aliases[item.name.lower()]
             name = item.name
         if isinstance(target, trees().Alias):
-            target, name = target.this, target.alias
+            name = target.alias
+            target = target.this
         node = self._values.value(target).node
         if name is None:
             name = next((n for e, n in zip(selected, self._named, strict=True) if n and self._means(e, node)), None)
@@ -501,7 +505,7 @@ class _Reader:
     # ---- aggregates
 
     def _aggregate(self, item: Any) -> AggregateExpr | None:
-        """Return the aggregate that a tree is; None for what is none."""
+        """Translate an aggregate; None for any other tree."""
         kind = type(item).__name__
         if kind not in AGGREGATES:
             return None
@@ -562,9 +566,8 @@ class _Reader:
         having, order, limit, offset = (args.get(name) for name in ("having", "order", "limit", "offset"))
         if having is None and order is None and limit is None and offset is None:
             return None
-        values = Translator(
-            self._place, self._output_name, self._output
-        )  # a grouped column before an alias of its name
+        # a grouped column comes before an alias of its name
+        values = Translator(self._place, self._output_name, self._output)
         condition = None if having is None else values.value(having.this).node
         ordered = [] if order is None else [self._order_key(item, values) for item in order.expressions]
         most = None if limit is None else self._row_number(limit, "LIMIT")
@@ -577,8 +580,9 @@ class _Reader:
         if isinstance(item.this, trees().Literal) and not item.this.is_string:
             return col(self._outputs[self._at(item.this, "ORDER BY")]).node, bool(item.args.get("desc"))
         alone = item.this
-        if isinstance(alone, trees().Column) and not alone.table and (found := self._alias(alone.name)):
-            return col(found).node, bool(item.args.get("desc"))  # a name alone is a column of the answer, as in SQL
+        if isinstance(alone, trees().Column) and not alone.table and (alias := self._alias(alone.name)):
+            # a name alone is a column of the answer, as in SQL
+            return col(alias).node, bool(item.args.get("desc"))
         return values.value(alone).node, bool(item.args.get("desc"))
 
     def _row_number(self, item: Any, word: str) -> int:
@@ -588,11 +592,11 @@ class _Reader:
         return int(count_.this)
 
     def _output(self, item: Any) -> Expr | None:
-        """Return the answer's column that an aggregate or a grouped expression is; None for what is no column of it."""
-        made = self._aggregate(item)
-        if made is not None:
-            self._unseen.append(made)
-            return Expr(Name(made.aggregate.describe()))
+        """Return the answer's column that an aggregate or a grouped expression is; None for any other expression."""
+        aggregate = self._aggregate(item)
+        if aggregate is not None:
+            self._unseen.append(aggregate)
+            return Expr(Name(aggregate.aggregate.describe()))
         if isinstance(item, (trees().Column, trees().Literal)):
             return None
         for selected, name in zip(self._select.expressions, self._outputs, strict=True):
@@ -613,8 +617,8 @@ class _Reader:
         if alias is not None:
             return col(alias)
         if node is None:
-            known = nearest(item.name, self._outputs)
-            raise UnknownName(f"{self._place.of(item)}the answer has no column {item.name!r}; {known}")
+            hint = nearest(item.name, self._outputs)
+            raise UnknownName(f"{self._place.of(item)}the answer has no column {item.name!r}; {hint}")
         raise QuestionRefused(
             f"{self._place.of(item)}{item.name} is not a column of the answer: HAVING and ORDER BY read the released "
             "answer; filter rows with WHERE"

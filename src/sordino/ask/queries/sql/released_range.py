@@ -15,9 +15,9 @@ from sordino.ask.queries.aggregates.sums import Average, Count
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.bound_number import Interval
 from sordino.ask.queries.expressions.compile import number
+from sordino.ask.queries.expressions.sql_trees import from_of, trees, with_of
 from sordino.ask.queries.row_steps import step_domain
 from sordino.ask.queries.sql.statement import BLOCK
-from sordino.ask.queries.sql.text import trees
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 
@@ -33,11 +33,11 @@ def released_range(
     """
     import sqlglot
 
-    asked = zip(blocks, domains, strict=True)
-    tables = {f"{BLOCK}{place}": _block_ranges(block, domain) for place, (block, domain) in enumerate(asked)}
+    pairs = zip(blocks, domains, strict=True)
+    tables = {f"{BLOCK}{place}": _block_ranges(block, domain) for place, (block, domain) in enumerate(pairs)}
     columns = _query_ranges(sqlglot.parse_one(text, read="duckdb"), tables)
-    found = list(columns.values())[-1] if columns else _ANYWHERE
-    return found.lower, found.upper
+    last_column = list(columns.values())[-1] if columns else _ANYWHERE
+    return last_column.lower, last_column.upper
 
 
 def _block_ranges(block: Aggregation | MostCommon, domain: Domain) -> dict[str, Interval]:
@@ -68,19 +68,19 @@ def _block_ranges(block: Aggregation | MostCommon, domain: Domain) -> dict[str, 
 def _query_ranges(query: Any, tables: Mapping[str, dict[str, Interval]]) -> dict[str, Interval]:
     """Return where the columns of a SELECT lie, those of `tables` being known."""
     exp = trees()
-    known = dict(tables)
-    clause = query.args.get("with_") or query.args.get("with")
+    ranges = dict(tables)
+    clause = with_of(query)
     for cte in [] if clause is None else clause.expressions:
-        known[cte.alias.lower()] = _query_ranges(cte.this, known)
+        ranges[cte.alias.lower()] = _query_ranges(cte.this, ranges)
     if not isinstance(query, exp.Select):
         return {}
-    start = query.args.get("from_") or query.args.get("from")
+    start = from_of(query)
     columns: dict[str, Interval] = {}
     for source in [] if start is None else [start.this, *(join.this for join in query.args.get("joins") or [])]:
         if isinstance(source, exp.Subquery):
-            columns |= _query_ranges(source.this, known)
+            columns |= _query_ranges(source.this, ranges)
         else:
-            columns |= known.get(source.name.lower(), {})
+            columns |= ranges.get(source.name.lower(), {})
     if any(isinstance(item, exp.Star) for item in query.expressions):
         return columns
     return {item.output_name.lower(): _range(item.unalias(), columns) for item in query.expressions}
@@ -99,7 +99,8 @@ def _range(node: Any, columns: Mapping[str, Interval]) -> Interval:
     if isinstance(node, (exp.Avg, exp.Max, exp.Min, exp.Median, exp.Quantile, exp.PercentileCont, exp.AnyValue)):
         return _range(node.this, columns)
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div)):
-        left, right = _range(node.this, columns), _range(node.expression, columns)
+        left = _range(node.this, columns)
+        right = _range(node.expression, columns)
         if isinstance(node, exp.Add):
             return left.plus(right)
         if isinstance(node, exp.Sub):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.core.errors import QuestionRefused
 
 _KEY = "sordino_united_key_"
@@ -65,33 +65,33 @@ def unite_rows(query: Any, is_of_rows: Callable[[Any], bool]) -> RowUnion | None
         if len({select.sql() for select in map(_without_rows, selects)}) > 1:
             raise QuestionRefused("UNION ALL of rows of several tables lists their columns: * is one of the same table")
         return RowUnion(tuple(select.copy() for select in selects), kinds == {True})
-    made = []
+    renamed = []
     for select in selects:
         one = select.copy()
         one.set(
             "expressions",
             [exp.alias_(item.unalias(), name, quoted=True) for item, name in zip(one.expressions, names, strict=True)],
         )
-        made.append(one)
-    return RowUnion(tuple(made), kinds == {True})
+        renamed.append(one)
+    return RowUnion(tuple(renamed), kinds == {True})
 
 
 def _without_rows(select: Any) -> Any:
     """Return a SELECT without its conditions: which columns of which table it has."""
-    made = select.copy()
-    made.set("where", None)
-    return made
+    bare = select.copy()
+    bare.set("where", None)
+    return bare
 
 
 def put_source(select: Any, source: Any, rows: Any) -> Any:
     """Return a SELECT that reads the rows of another one in the place of a source."""
     exp = trees()
     place = next(i for i, node in enumerate(select.walk()) if node is source)
-    made = select.copy()
-    at = next(node for i, node in enumerate(made.walk()) if i == place)
+    rewritten = select.copy()
+    at = next(node for i, node in enumerate(rewritten.walk()) if i == place)
     name = source.alias_or_name or f"{_PART}rows"
     at.replace(exp.Subquery(this=rows.copy(), alias=exp.TableAlias(this=exp.to_identifier(name))))
-    return made
+    return rewritten
 
 
 def add_up_parts(
@@ -145,12 +145,12 @@ def add_up_parts(
             part.meta["weight"] = select.meta["weight"]
         if len(own) < len(keys):
             # What a part has one value of stays outside of its question.
-            shown = [
+            keys_of_part = [
                 exp.alias_(constant.copy(), f"{_KEY}{i}") if constant is not None else exp.column(f"{_KEY}{i}")
                 for i, constant in enumerate(constants[place])
             ]
             named = exp.TableAlias(this=exp.to_identifier(f"{_PART}part"))
-            part = exp.Select(expressions=[*shown, *(exp.column(name) for _, name, _ in wanted)]).from_(
+            part = exp.Select(expressions=[*keys_of_part, *(exp.column(name) for _, name, _ in wanted)]).from_(
                 exp.Subquery(this=part, alias=named)
             )
         parts.append(part)
@@ -198,10 +198,10 @@ def _combine(
     inner = node.this if isinstance(node, exp.Filter) else node
 
     def total(aggregate: Any, *, once: bool = False) -> Any:
-        made = aggregate if condition is None else exp.Filter(this=aggregate, expression=condition.copy())
-        name = next((name for other, name, _ in wanted if other == made), f"{_PART}{len(wanted)}")
-        if all(other != made for other, _, _ in wanted):
-            wanted.append((made, name, once))
+        filtered = aggregate if condition is None else exp.Filter(this=aggregate, expression=condition.copy())
+        name = next((name for other, name, _ in wanted if other == filtered), f"{_PART}{len(wanted)}")
+        if all(other != filtered for other, _, _ in wanted):
+            wanted.append((filtered, name, once))
         return exp.Sum(this=exp.column(name))
 
     def whole(count: Any, *, once: bool = False) -> Any:
@@ -254,13 +254,13 @@ def _constant(key: Any, columns: dict[str, Any]) -> Any:
     exp = trees()
     if key.find(exp.Query) is not None:
         return None
-    made = exp.paren(key.copy())
-    for column in list(made.find_all(exp.Column)):
+    replaced = exp.paren(key.copy())
+    for column in list(replaced.find_all(exp.Column)):
         value = columns.get(column.name.lower())
         if value is None or value.find(exp.Column, exp.Query, exp.AggFunc) is not None:
             return None
         column.replace(value.copy())
-    return made.this
+    return replaced.this
 
 
 def _leave_out(

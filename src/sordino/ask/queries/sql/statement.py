@@ -19,12 +19,13 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 from sordino.ask.queries.expressions.released import TOKEN
+from sordino.ask.queries.expressions.sql_trees import and_parts, from_of, trees, with_of, write_duckdb
 from sordino.ask.queries.sql.dialects import apply_dialect, count_combinations, count_united, join_unit_values
 from sordino.ask.queries.sql.literal_tables import LiteralTable, join_literals, read_literals, write_series
 from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.row_unions import RowUnion, add_up_parts, put_source, unite_rows
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
-from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect, trees
+from sordino.ask.queries.sql.text import Place, dialect_of, is_same_table, known_dialect
 from sordino.core.errors import QuestionRefused
 from sordino.core.lazy import load_feature
 
@@ -32,6 +33,8 @@ BLOCK = "sordino_block_"
 KEY = "sordino_key_"
 VALUE = "sordino_value_"
 GROUPING = "sordino_grouping_"
+# The rows of several groupings: those of ROLLUP, CUBE and GROUPING SETS.
+GROUPINGS = "sordino_groupings"
 # The row of a block that a row of the answer was made of: its number, in each block and in the outside.
 ROW = "sordino_row"
 # The names of an answer, and of one of its groups' values, where these are compared.
@@ -125,7 +128,7 @@ Determines = Callable[[str, Collection[str], str], bool]
 
 
 class BlockReader(Protocol):
-    """Says what a text of a private block means; raises QuestionRefused for one that is no private question."""
+    """Reads the text of a private block; raises QuestionRefused for one that is no private question."""
 
     def accept(self, text: str) -> None:
         """Take a block's text, in which the released values that were declared may stand."""
@@ -189,7 +192,7 @@ def read_statement(
     splitter.determines = determines
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
-        whole = _write(query)
+        whole = write_duckdb(query)
         query = put_moment(rewrite_forms(query, declared), moment)
         write_series(query)
         if unit is not None:
@@ -232,12 +235,12 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
     splitter = _Splitter({}, _NoBlocks(), text)
     splitter.blocks = [ANSWER]
     splitter.truths |= {name.lower() for name in truths}
-    clause = query.args.get("with_") or query.args.get("with")
-    written = [] if clause is None else list(clause.expressions)
-    if any(cte.alias.lower() == ANSWER for cte in written):
+    clause = with_of(query)
+    ctes = [] if clause is None else list(clause.expressions)
+    if any(cte.alias.lower() == ANSWER for cte in ctes):
         raise QuestionRefused(f"WITH may not define {ANSWER!r}: it is the released table")
     try:
-        whole = _write(query)
+        whole = write_duckdb(query)
         _expand_stars(query, columns)
         named = [
             exp.alias_(exp.column(f"{VALUE}{i}"), exp.to_identifier(name, quoted=True))
@@ -247,11 +250,11 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
             this=exp.Select(expressions=named).from_(f"{BLOCK}0"),
             alias=exp.TableAlias(this=exp.to_identifier(ANSWER)),
         )
-        splitter.define([answer, *written])
+        splitter.define([answer, *ctes])
         # Checked before it is one: recursion would be lost with the clause.
         splitter.check_outside(query)
         part = "with_" if "with_" in exp.Select.arg_types else "with"
-        query.set(part, exp.With(expressions=[answer, *written]))
+        query.set(part, exp.With(expressions=[answer, *ctes]))
         splitter.check_outside(query)
         splitter.check_conditions(query)
         traces = _trace(query)
@@ -261,7 +264,7 @@ def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str]
 
 
 class _NoBlocks:
-    """Takes no private block: what is computed from answers has none."""
+    """Reads a statement over answers, which has no private blocks."""
 
     def accept(self, text: str) -> None:
         del text
@@ -273,10 +276,10 @@ class _NoBlocks:
 
 
 def _expand_stars(query: Any, columns: Sequence[str]) -> None:
-    """Put the columns of the released table in the place of a star that stands for them alone."""
+    """Replace a star that stands for the released table alone by its columns."""
     exp = trees()
     for select in query.find_all(exp.Select):
-        start = select.args.get("from_") or select.args.get("from")
+        start = from_of(select)
         source = None if start is None else start.this
         if not isinstance(source, exp.Table) or source.name.lower() != ANSWER or select.args.get("joins"):
             continue
@@ -309,7 +312,7 @@ def _parse_query(text: str, dialect: str | None) -> Any:
 
 
 def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | None = None) -> bool:
-    """Return whether a text has parts that only a statement around private questions has: its refusal is then the true one.
+    """Return whether a text has parts that only a statement around private questions has; then that refusal applies.
 
     Such are windows, unions, PIVOT, ROLLUP, and sub-queries other than of one value of each person, by a column of `units`.
     """
@@ -329,7 +332,7 @@ def surrounds_questions(text: str, *, units: Iterable[str] = (), dialect: str | 
     for inner in query.find_all(exp.Select):
         if inner is query:
             continue
-        if inner.args.get("from_") is None and inner.args.get("from") is None:
+        if from_of(inner) is None:
             return True
         holder = inner.parent.parent if isinstance(inner.parent, exp.Subquery) else inner.parent
         group = inner.args.get("group")
@@ -360,7 +363,7 @@ def tables_of(text: str, *, dialect: str | None = None) -> list[str]:
 
 
 def read_outside(text: str, tables: Iterable[str]) -> Any:
-    """Return the tree of an outside that a release holds, over answers and public tables of these names.
+    """Parse an outside that a release holds, over answers and public tables of these names.
 
     Raises QuestionRefused for what no statement's outside is.
     """
@@ -374,9 +377,9 @@ def read_outside(text: str, tables: Iterable[str]) -> Any:
         parsed = []
     if len(parsed) != 1 or not isinstance(parsed[0], exp.Query):
         raise QuestionRefused("what surrounds the private questions is no SELECT")
-    known = {name.lower() for name in tables} | {cte.alias.lower() for cte in parsed[0].find_all(exp.CTE)}
+    names = {name.lower() for name in tables} | {cte.alias.lower() for cte in parsed[0].find_all(exp.CTE)}
     for node in parsed[0].walk():
-        if isinstance(node, exp.Table) and (node.name.lower() not in known or len(node.parts) != 1):
+        if isinstance(node, exp.Table) and (node.name.lower() not in names or len(node.parts) != 1):
             raise QuestionRefused("what surrounds the private questions reads another table")
     _check_functions(parsed[0])
     return parsed[0]
@@ -420,13 +423,13 @@ class _Splitter:
             hints = [comment[1:] for comment in select.comments or () if comment.startswith("+")]
             select.comments = [comment for comment in select.comments or () if not comment.startswith("+")]
             for hint in hints:
-                found = _WEIGHT.fullmatch(hint)
-                if found is None or not Fraction(found[1]):
+                weight = _WEIGHT.fullmatch(hint)
+                if weight is None or not Fraction(weight[1]):
                     raise QuestionRefused(
                         f"the hint {' '.join(hint.split())[:40]!r} is not supported in a statement: WEIGHT(3) is, above 0, "
                         "of the loss of a SELECT's private questions; MAX_ROWS and its kin go with one question"
                     )
-                select.meta["weight"] = Fraction(found[1])
+                select.meta["weight"] = Fraction(weight[1])
                 self.is_weighted = True
 
     def split(self, query: Any) -> Any:
@@ -449,19 +452,19 @@ class _Splitter:
         self._released |= {cte.alias.lower(): cte for cte in queries}
 
     def check_outside(self, outside: Any) -> None:
-        """Raise QuestionRefused where the outside reads anything but answers, or calls what it may not."""
+        """Raise QuestionRefused where the outside reads anything but answers, or calls a function that is not allowed."""
         exp = trees()
-        known = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released.keys()
+        answers = {f"{BLOCK}{i}" for i in range(len(self.blocks))} | self._released.keys()
         for node in outside.walk():
             if isinstance(node, exp.Table):
-                self._check_table(node, known)
+                self._check_table(node, answers)
         _check_functions(outside)
 
-    def _check_table(self, table: Any, known: set[str]) -> None:
+    def _check_table(self, table: Any, answers: set[str]) -> None:
         """Raise QuestionRefused for a table that is neither an answer nor public; note a public one."""
         name = table.name.lower()
         schema = table.db.lower()
-        if name in known and not schema:
+        if name in answers and not schema:
             return
         if isinstance(table.this, trees().Func):
             word = str(table.this.this) if isinstance(table.this, trees().Anonymous) else table.this.sql_name()
@@ -506,7 +509,7 @@ class _Splitter:
         )
 
     def _split_with(self, query: Any) -> None:
-        clause = query.args.get("with_") or query.args.get("with")
+        clause = with_of(query)
         if clause is None:
             return
         for cte in list(clause.expressions):
@@ -543,7 +546,7 @@ class _Splitter:
         return query.args.get("group") is not None and self._is_question(probe.from_(units))
 
     def _join_literals(self, select: Any) -> None:
-        """Put constants in the place of rows that a SELECT of private rows, or one in it, writes out and joins."""
+        """Replace rows that a SELECT of private rows, or one in it, writes out and joins by constants."""
         exp = trees()
         for one in [select, *(inner for inner in select.find_all(exp.Select) if inner is not select)]:
             if self._reads_private(one):
@@ -568,18 +571,18 @@ class _Splitter:
     def _united_source(self, select: Any) -> tuple[Any, RowUnion | None]:
         """Return the source of a SELECT that is rows of several, and their SELECTs; None and None where there is none."""
         exp = trees()
-        found: list[tuple[Any, RowUnion]] = []
+        unions: list[tuple[Any, RowUnion]] = []
         for source in self._sources(select):
             united = self._unions.get(source.name.lower()) if isinstance(source, exp.Table) else None
             if isinstance(source, exp.Subquery):
                 united = self._united_rows(source.this)
             if united is not None:
-                found.append((source, united))
-        if len(found) > 1:
+                unions.append((source, united))
+        if len(unions) > 1:
             raise QuestionRefused(
                 "rows of one UNION ALL are not joined with those of another: ask about each by itself"
             )
-        return found[0] if found else (None, None)
+        return unions[0] if unions else (None, None)
 
     def _is_row_source(self, query: Any) -> bool:
         return isinstance(query, trees().Select) and self._reads_rows(query) and not self._aggregates_of(query)
@@ -619,7 +622,7 @@ class _Splitter:
         return select
 
     def _count_keys(self, select: Any) -> None:
-        """Put COUNT(DISTINCT k) in the place of a count of rows of SELECT DISTINCT k, in which a missing key is a row too."""
+        """Replace a count of rows of SELECT DISTINCT k, in which a missing key is a row too, by COUNT(DISTINCT k)."""
         exp = trees()
         rows = select.expressions[0].unalias().this if len(select.expressions) == 1 else None
         count_combinations(select, least=1)
@@ -638,7 +641,7 @@ class _Splitter:
         return isinstance(node, trees().Column) and node.name.lower() in self.declared
 
     def _aggregate_keys(self, select: Any) -> None:
-        """Put aggregates of DISTINCT values of rows in the place of those over a sub-query, or WITH, that has each key once.
+        """Replace aggregates over a sub-query, or WITH, that has each key once by aggregates of DISTINCT values of rows.
 
         As for a count alone (`count_combinations`): outside of a block, they would be of the declared keys.
         """
@@ -661,10 +664,10 @@ class _Splitter:
         is_one = len(query.expressions) == 1
         key = key.expressions[0] if is_one and isinstance(key, exp.Tuple) else key
         name = query.expressions[0].output_name.lower() if is_one else ""
-        made = select.copy()
-        if not self._aggregates_of(made):
+        rewritten = select.copy()
+        if not self._aggregates_of(rewritten):
             return
-        for node in self._aggregates_of(made):
+        for node in self._aggregates_of(rewritten):
             inner = node.this if isinstance(node, exp.IgnoreNulls) else node
             of = inner.this.this if isinstance(inner.this, exp.Order) else inner.this
             of = of.expressions[0] if isinstance(of, exp.Distinct) and len(of.expressions) == 1 else of
@@ -673,7 +676,7 @@ class _Splitter:
                 return
             if not isinstance(inner, (exp.Count, exp.Sum, exp.Avg, exp.GroupConcat, exp.AnyValue)):
                 return
-            for same in [item for item in made.walk() if item == node]:
+            for same in [item for item in rewritten.walk() if item == node]:
                 for column in [c for c in same.find_all(exp.Column) if c.name.lower() == name]:
                     column.replace(key.copy())
                 if not isinstance(inner, exp.AnyValue):
@@ -681,7 +684,7 @@ class _Splitter:
                     value = value.this if isinstance(value.this, exp.Order) else value
                     counts_rows = isinstance(of, exp.Star)
                     value.set("this", distinct.copy() if counts_rows else exp.Distinct(expressions=[key.copy()]))
-        select.set("expressions", made.expressions)
+        select.set("expressions", rewritten.expressions)
         for part in ("from_", "from", "where", "joins", "laterals"):
             select.set(part, probe.args.get(part))
 
@@ -722,11 +725,11 @@ class _Splitter:
         exp = trees()
         for node in list(root.walk(prune=lambda n: isinstance(n, exp.Query))):
             if isinstance(node, exp.Subquery) and self._reads_private(node.this):
-                asked = self._ask_by_key(node.this) if by_key else None
-                if asked is None:
+                answer = self._ask_by_key(node.this) if by_key else None
+                if answer is None:
                     node.set("this", self.split(node.this))
                 else:
-                    node.replace(asked)
+                    node.replace(answer)
             elif isinstance(node, (exp.Select, exp.SetOperation)) and self._reads_private(node):
                 # As EXISTS and ALL have it.
                 node.replace(self.split(node.copy()))
@@ -734,7 +737,7 @@ class _Splitter:
     # ---- which table is read
 
     def _sources(self, select: Any) -> Iterator[Any]:
-        start = select.args.get("from_") or select.args.get("from")
+        start = from_of(select)
         if start is not None:
             yield start.this
         for join in select.args.get("joins") or []:
@@ -762,17 +765,17 @@ class _Splitter:
     def _columns_of(self, select: Any) -> frozenset[str]:
         """Return the declared columns of the private tables whose rows a SELECT reads, in lower case."""
         exp = trees()
-        found: set[str] = set()
+        columns_read: set[str] = set()
         for source in self._sources(select):
             if isinstance(source, exp.Subquery) and isinstance(source.this, exp.Select):
-                found |= self._columns_of(source.this)
+                columns_read |= self._columns_of(source.this)
             elif isinstance(source, exp.Table):
                 name = ".".join(part.name for part in source.parts)
                 if name.lower() in self._rows:
-                    found |= self._columns_of(self._rows[name.lower()].this)
+                    columns_read |= self._columns_of(self._rows[name.lower()].this)
                 for table, columns in self._tables.items():
-                    found |= columns if is_same_table(name, table) else set()
-        return frozenset(found)
+                    columns_read |= columns if is_same_table(name, table) else set()
+        return frozenset(columns_read)
 
     def _is_question(self, select: Any) -> bool:
         try:
@@ -838,15 +841,10 @@ class _Splitter:
         tables = [
             exp.to_table(self._add(select, one, names, values)) if aggregates or one else single.copy() for one in sets
         ]
-        outer = select.copy()
         groupings = {
-            node: f"{GROUPING}{i}" for i, node in enumerate(dict.fromkeys(outer.find_all(exp.Grouping, exp.GroupingId)))
+            node: f"{GROUPING}{i}"
+            for i, node in enumerate(dict.fromkeys(select.find_all(exp.Grouping, exp.GroupingId)))
         }
-        for part in ("from_", "from", "joins", "where", "group", "having", "laterals", "sample", "hint"):
-            outer.set(part, None)
-        having = select.args.get("having")
-        if having is not None:
-            outer.set("where", exp.Where(this=having.this.copy()))
         source = tables[0]
         if several:
             # Each grouping has its own values of groups, beside its keys.
@@ -858,8 +856,24 @@ class _Splitter:
             source = self._union(tables, sets, names, values, groupings, {}, of_sets)
         if of_groups:
             source.set("alias", exp.TableAlias(this=exp.to_identifier(_GROUPS)))
+        return self._surround(select, source, names, {**values, **groupings}, of_groups)
+
+    def _surround(
+        self, select: Any, source: Any, names: dict[Any, str], values: dict[Any, str], of_groups: dict[Any, Any]
+    ) -> Any:
+        """Return the SELECT over a block's answers, in which keys and aggregates are columns of `source`.
+
+        `names` are those of keys, `values` those of aggregates and groupings, `of_groups` sub-queries that stand for aggregates.
+        """
+        exp = trees()
+        outer = select.copy()
+        for part in ("from_", "from", "joins", "where", "group", "having", "laterals", "sample", "hint"):
+            outer.set(part, None)
+        having = select.args.get("having")
+        if having is not None:
+            outer.set("where", exp.Where(this=having.this.copy()))
         outer = outer.from_(source)
-        shown = {item.alias.lower() for item in outer.expressions if isinstance(item, exp.Alias)}
+        aliases = {item.alias.lower() for item in outer.expressions if isinstance(item, exp.Alias)}
         for place, item in enumerate(outer.expressions):
             if not isinstance(item, exp.Alias):
                 outer.expressions[place].replace(
@@ -870,11 +884,11 @@ class _Splitter:
                 same.replace(query.copy())
         for part in list(outer.iter_expressions()):
             if part is not source and not isinstance(part, exp.From):
-                self._swap(part, names, {**values, **groupings})
+                self._swap(part, names, values)
         self._look_up_outside(outer)
         for column in outer.find_all(exp.Column):
-            known = column.name.startswith((KEY, VALUE, GROUPING)) or column.name.lower() in shown
-            if not known and column.find_ancestor(exp.Subquery) is None:
+            is_released = column.name.startswith((KEY, VALUE, GROUPING)) or column.name.lower() in aliases
+            if not is_released and column.find_ancestor(exp.Subquery) is None:
                 raise QuestionRefused(
                     f"{column.name} is a value of a single row beside an aggregate: GROUP BY it, or aggregate it"
                 )
@@ -883,14 +897,14 @@ class _Splitter:
     def _values_of_groups(
         self, select: Any, keys: tuple[Any, ...], every: dict[Any, str], aggregates: list[Any], *, alone: bool
     ) -> dict[Any, Any]:
-        """Return what gives MODE, and STRING_AGG of DISTINCT declared values, of a group: sub-queries over other answers.
+        """Return sub-queries over other answers that give MODE, and STRING_AGG of DISTINCT declared values, of a group.
 
         MODE(x) is the value of x of the most rows, by the numbers of rows of each group and value. Beside other aggregates of
         all rows it is a question of its own, as it is alone. `keys` are those of one grouping, `every` names those of all, of
         which there is but one where `alone`.
         """
         exp = trees()
-        found: dict[Any, Any] = {}
+        values: dict[Any, Any] = {}
         names = {key: every[key] for key in keys}
         for node in aggregates:
             mode = _mode(node)
@@ -900,12 +914,12 @@ class _Splitter:
             if not names and mode is not None and mode[1] is None:
                 with contextlib.suppress(QuestionRefused):
                     table = self._add(select, (), {}, {exp.Mode(this=of.copy()): f"{VALUE}0"})
-                    found[node] = _one_value(exp.to_table(table), f"{VALUE}0")
+                    values[node] = _one_value(exp.to_table(table), f"{VALUE}0")
                     continue
             pairs = dict(names) if of in names else {**names, of: f"{KEY}{len(every)}"}
             value = exp.column(pairs[of], table=_VALUES)
             counted: dict[Any, str] = {}
-            made = node.copy()
+            item = node.copy()
             same = [
                 exp.NullSafeEQ(this=exp.column(name, table=_VALUES), expression=exp.column(name, table=_GROUPS))
                 for name in names.values()
@@ -913,17 +927,17 @@ class _Splitter:
             if mode is not None:
                 rows = exp.Count(this=exp.Star())
                 counted = {rows if mode[1] is None else exp.Filter(this=rows, expression=mode[1].copy()): f"{VALUE}0"}
-                made = exp.ArgMax(this=value, expression=exp.column(f"{VALUE}0", table=_VALUES))
+                item = exp.ArgMax(this=value, expression=exp.column(f"{VALUE}0", table=_VALUES))
                 same.append(exp.Not(this=exp.Is(this=value.copy(), expression=exp.Null())))
             else:
-                for column in [item for item in made.walk() if item == of]:
+                for column in [part for part in item.walk() if part == of]:
                     column.replace(value.copy())
             table = self._add(select, tuple(pairs), pairs, counted)
             source = exp.to_table(table)
             source.set("alias", exp.TableAlias(this=exp.to_identifier(_VALUES)))
-            query = exp.Select(expressions=[made]).from_(source)
-            found[node] = exp.Subquery(this=query.where(*same, copy=False) if same else query)
-        return found
+            query = exp.Select(expressions=[item]).from_(source)
+            values[node] = exp.Subquery(this=query.where(*same, copy=False) if same else query)
+        return values
 
     def _listed_of(self, node: Any) -> Any:
         """Return the declared column whose different values STRING_AGG lists; None for anything else."""
@@ -935,7 +949,7 @@ class _Splitter:
         return distinct.expressions[0] if self._is_declared(distinct.expressions[0]) else None
 
     def _join_constants(self, select: Any) -> None:
-        """Put released values in the place of the columns of a released query that a block joins.
+        """Replace the columns of a released query that a block joins by its released values.
 
         Joined without a condition it has one row. Joined by its one key it has one row a key: an inner join keeps the rows
         whose key is released. So no row of the block becomes several, whatever is released.
@@ -953,14 +967,14 @@ class _Splitter:
                 continue
             if not any(join.args.get(part) for part in ("on", "using", "side")) and self._is_one_row(source):
                 join.pop()
-                self._put(select, name, functools.partial(_one_value, source))
-            elif key is not None and (own := _compared_with(join, name, key, self._columns_of(select))) is not None:
+                self._substitute(select, name, functools.partial(_one_value, source))
+            elif key is not None and (own := _join_key_of(join, name, key, self._columns_of(select))) is not None:
                 join.pop()
                 self._qualify(select, source, name)
                 if side != "LEFT":
                     keys = exp.Select(expressions=[exp.column(key)]).from_(source.copy())
                     select.where(exp.In(this=own.copy(), query=exp.Subquery(this=keys)), copy=False)
-                self._put(select, name, functools.partial(self._look_up, source, key, own))
+                self._substitute(select, name, functools.partial(self._look_up, source, key, own))
 
     def _qualify(self, select: Any, source: Any, name: str) -> None:
         """Qualify the columns that a released query alone has by its name."""
@@ -975,12 +989,12 @@ class _Splitter:
         """Return whether a join puts values of a row's own person beside it, which stay within the block."""
         exp = trees()
         probe = exp.Select(expressions=[exp.Count(this=exp.Star())])
-        probe.set("from_", (select.args.get("from_") or select.args.get("from")).copy())
+        probe.set("from_", from_of(select).copy())
         probe.set("joins", [join.copy()])
         return self._is_question(probe)
 
-    def _put(self, select: Any, name: str, value: Callable[[str], Any]) -> None:
-        """Put values in the place of all columns that are qualified by a name."""
+    def _substitute(self, select: Any, name: str, value: Callable[[str], Any]) -> None:
+        """Replace all columns that are qualified by a name by values."""
         exp = trees()
         for column in list(select.find_all(exp.Column)):
             if column.table.lower() == name:
@@ -1014,9 +1028,9 @@ class _Splitter:
         grouped = self._group_by_link(query)
         if grouped is None:
             return None
-        made, outer, counts = grouped
-        found = exp.Anonymous(this=self._release(made, "lookup"), expressions=[outer.copy()])
-        return exp.Coalesce(this=found, expressions=[exp.Literal.number(0)]) if counts else found
+        by_key, outer, counts = grouped
+        value = exp.Anonymous(this=self._release(by_key, "lookup"), expressions=[outer.copy()])
+        return exp.Coalesce(this=value, expressions=[exp.Literal.number(0)]) if counts else value
 
     def _ask_by_key(self, query: Any) -> Any:
         """Return the answer of a row's key, outside of a private question: each key is asked once; None for any other query."""
@@ -1024,9 +1038,9 @@ class _Splitter:
         grouped = self._group_by_link(query)
         if grouped is None:
             return None
-        made, outer, counts = grouped
+        by_key, outer, counts = grouped
         name = "sordino_by_key"
-        answers = exp.Subquery(this=self.split(made), alias=exp.TableAlias(this=exp.to_identifier(name)))
+        answers = exp.Subquery(this=self.split(by_key), alias=exp.TableAlias(this=exp.to_identifier(name)))
         same = exp.EQ(this=exp.column("k", table=name), expression=outer.copy())
         value = exp.Subquery(this=exp.Select(expressions=[exp.column("v", table=name)]).from_(answers).where(same))
         return exp.Coalesce(this=value, expressions=[exp.Literal.number(0)]) if counts else value
@@ -1043,7 +1057,7 @@ class _Splitter:
         if where is None or len(query.expressions) != 1 or query.args.get("group") is not None:
             return None
         inner = {source.alias_or_name.lower() for source in self._sources(query)}
-        parts = list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+        parts = and_parts(where.this)
         for part in parts:
             sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
             if not all(isinstance(side, exp.Column) for side in sides):
@@ -1051,19 +1065,19 @@ class _Splitter:
             outer = [side for side in sides if side.table and side.table.lower() not in inner]
             if len(outer) != 1:
                 continue
-            own = next(side for side in sides if side is not outer[0])
-            made = query.copy()
+            key = next(side for side in sides if side is not outer[0])
+            by_key = query.copy()
             rest = [other.copy() for other in parts if other is not part]
-            made.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
-            made.set("group", exp.Group(expressions=[own.copy()]))
-            value = made.expressions[0].unalias()
+            by_key.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+            by_key.set("group", exp.Group(expressions=[key.copy()]))
+            value = by_key.expressions[0].unalias()
             counts = isinstance(value, exp.Count)
             if not counts and value.find(exp.Count) is not None:
                 raise QuestionRefused(
                     "a correlated COUNT stands alone: of a key without rows it is 0, and all else is missing"
                 )
-            made.set("expressions", [exp.alias_(own.copy(), "k"), exp.alias_(value, "v")])
-            return made, outer[0], counts
+            by_key.set("expressions", [exp.alias_(key.copy(), "k"), exp.alias_(value, "v")])
+            return by_key, outer[0], counts
         return None
 
     def _is_one_row(self, source: Any) -> bool:
@@ -1081,7 +1095,7 @@ class _Splitter:
         return isinstance(start, exp.Table) and not any(KEY in column.name for column in query.find_all(exp.Column))
 
     def _release_constants(self, select: Any) -> None:
-        """Put released values in the place of the sub-queries in a private block: in WHERE, in keys, inside aggregates.
+        """Replace the sub-queries in a private block by released values: in WHERE, in keys, inside aggregates.
 
         They are answered first. One that reads rows of single persons stays, as the block's own meaning decides of it.
         """
@@ -1089,9 +1103,9 @@ class _Splitter:
         group = select.args.get("group")
         for root in (select.args.get("where"), *self._aggregates_of(select), *select.expressions):
             for node in [] if root is None else list(root.find_all(exp.Exists)):
-                made = self._as_membership(node.this)
-                if made is not None:
-                    node.replace(made)
+                membership = self._as_membership(node.this)
+                if membership is not None:
+                    node.replace(membership)
         for root in (select.args.get("where"), *self._aggregates_of(select), *select.expressions):
             for node in [] if root is None else list(root.find_all(exp.Any, exp.All)):
                 self._compare_list(node)
@@ -1110,7 +1124,7 @@ class _Splitter:
                     node.replace(self._release_correlated(node.this) or exp.column(self._release(node.this, "value")))
 
     def _compare_list(self, node: Any) -> None:
-        """Put the least or the largest of released values in the place of ANY and ALL; those for equality are IN already."""
+        """Replace ANY and ALL by the least or the largest of released values; those for equality are IN already."""
         exp = trees()
         query = node.this.unnest()
         comparison = node.parent
@@ -1137,7 +1151,7 @@ class _Splitter:
         if not isinstance(query, exp.Select) or not self._is_computed(query):
             return None
         where = query.args.get("where")
-        parts = [] if where is None else list(where.this.flatten()) if isinstance(where.this, exp.And) else [where.this]
+        parts = [] if where is None else and_parts(where.this)
         names = {source.alias_or_name.lower() for source in self._sources(query)}
         links = [part for part in parts if isinstance(part, exp.EQ) and self._links(part, names)]
         outer = [c for part in parts for c in part.find_all(exp.Column) if c.table and c.table.lower() not in names]
@@ -1181,7 +1195,7 @@ class _Splitter:
         return scalar and self._is_computed(node)
 
     def _is_computed(self, query: Any) -> bool:
-        """Return whether a query aggregates, or reads what was computed: it has no row of a single person."""
+        """Return whether a query aggregates, or reads computed rows: then no row is that of a single person."""
         exp = trees()
         query = query.this if isinstance(query, exp.Subquery) else query
         if not isinstance(query, exp.Select):
@@ -1195,12 +1209,12 @@ class _Splitter:
         return bool(released or nested) or (grouped and self._reads_private(query))
 
     def _release_list(self, node: Any) -> None:
-        """Put the released rows of a sub-query in the place of IN's list, unless IN is about persons."""
+        """Replace the sub-query of IN by its released rows, unless IN is about persons."""
         exp = trees()
         probe = exp.Select(expressions=[exp.Count(this=exp.Star())])
         block = node.find_ancestor(exp.Select)
         if block is not None:
-            probe.set("from_", (block.args.get("from_") or block.args.get("from")).copy())
+            probe.set("from_", from_of(block).copy())
             probe.set("where", exp.Where(this=node.copy()))
             if self._is_question(probe):
                 return
@@ -1212,7 +1226,7 @@ class _Splitter:
         """Split a sub-query, and return the name of its value in the blocks that come after."""
         exp = trees()
         query = query.this if isinstance(query, exp.Subquery) else query
-        words = _write(query)
+        words = write_duckdb(query)
         outside = self.split(query.copy())
         if self._released:
             outside = exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=outside, alias="sordino_value"))
@@ -1221,13 +1235,13 @@ class _Splitter:
         self.check_outside(outside)
         self.check_conditions(outside)
         text = write_outside(outside)
-        made = ReleasedQuery(f"{TOKEN}{len(self.constants)}", text, kind, words, len(self.blocks))
-        same = next((c for c in self.constants if (c.outside, c.kind) == (made.outside, kind)), None)
+        constant = ReleasedQuery(f"{TOKEN}{len(self.constants)}", text, kind, words, len(self.blocks))
+        same = next((c for c in self.constants if (c.outside, c.kind) == (constant.outside, kind)), None)
         if same is not None:
             return same.name
-        self._reader.declare(made, self.blocks)
-        self.constants.append(made)
-        return made.name
+        self._reader.declare(constant, self.blocks)
+        self.constants.append(constant)
+        return constant.name
 
     def _split_scalars_of(self, select: Any) -> None:
         for item in [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]:
@@ -1266,7 +1280,7 @@ class _Splitter:
         return select
 
     def _read_keys(self, select: Any) -> None:
-        """Put keys in the place of MIN, MAX, ANY_VALUE and FIRST of them: a group has one value of each.
+        """Replace MIN, MAX, ANY_VALUE and FIRST of keys by the keys: a group has one value of each.
 
         So has it of a column of a public table that keys determine, in all its rows: such a column becomes a key too.
         """
@@ -1298,7 +1312,7 @@ class _Splitter:
                     same.replace(of.copy())
 
     def _read_constants(self, select: Any) -> None:
-        """Put a constant in the place of its own MIN, MAX or ANY_VALUE: a group has it, and a table of any rows."""
+        """Replace MIN, MAX or ANY_VALUE of a constant by the constant: a group has it, and a table of any rows."""
         exp = trees()
         group = select.args.get("group")
         of_groups = group is not None and not any(v for n, v in group.args.items() if n != "expressions")
@@ -1352,7 +1366,7 @@ class _Splitter:
         import sqlglot
 
         exp = trees()
-        known = self._lookups()
+        lookups = self._lookups()
         for node in [n for n in outer.walk() if self._is_lookup(n)]:
             key = node.expressions[0]
             if not (isinstance(key, exp.Column) and key.name.startswith(KEY)):
@@ -1360,7 +1374,7 @@ class _Splitter:
             columns = exp.TableAlias(
                 this=exp.to_identifier("sordino_lookup"), columns=[exp.to_identifier("k"), exp.to_identifier("v")]
             )
-            pairs = exp.Subquery(this=sqlglot.parse_one(known[str(node.this)].outside, read="duckdb"), alias=columns)
+            pairs = exp.Subquery(this=sqlglot.parse_one(lookups[str(node.this)].outside, read="duckdb"), alias=columns)
             same = exp.NullSafeEQ(this=exp.column("k", table="sordino_lookup"), expression=key.copy())
             value = exp.Select(expressions=[exp.column("v", table="sordino_lookup")]).from_(pairs).where(same)
             node.replace(exp.Subquery(this=value))
@@ -1368,16 +1382,16 @@ class _Splitter:
     def _is_of_keys(self, of: Any, keys: list[Any]) -> bool:
         """Return whether an expression is a key, or computed from keys alone."""
         exp = trees()
-        found = False
+        has_key = False
         for node in of.walk(prune=lambda n: n in keys):
-            found = found or node in keys
+            has_key = has_key or node in keys
             if isinstance(node, (exp.AggFunc, exp.Query)) or (isinstance(node, exp.Column) and node not in keys):
                 return False
-        return found
+        return has_key
 
     def _follows(self, of: Any, keys: list[Any], select: Any) -> bool:
         """Return whether a column is one of a public table of which keys of the block determine it."""
-        own = self._columns_of(select)
+        own_columns = self._columns_of(select)
         for table in self._sources(select):
             if isinstance(table, trees().Subquery) and self._follows_inside(of, keys, select, table):
                 return True
@@ -1387,12 +1401,14 @@ class _Splitter:
             def is_of(column: Any, table: Any = table) -> bool:
                 if column.table:
                     return bool(column.table.lower() == table.alias_or_name.lower())
-                return column.name.lower() in self.public_columns[table.name.lower()] - own
+                return column.name.lower() in self.public_columns[table.name.lower()] - own_columns
 
             if is_of(of):
-                given = {key.name.lower() for key in keys if isinstance(key, trees().Column) and is_of(key)}
-                given |= self._equal_to_keys(select, table, keys, is_of)
-                return bool(given) and self.determines(self.public[table.name.lower()], given, of.name.lower())
+                determining = {key.name.lower() for key in keys if isinstance(key, trees().Column) and is_of(key)}
+                determining |= self._equal_to_keys(select, table, keys, is_of)
+                return bool(determining) and self.determines(
+                    self.public[table.name.lower()], determining, of.name.lower()
+                )
         return False
 
     def _follows_inside(self, of: Any, keys: list[Any], select: Any, source: Any) -> bool:
@@ -1408,11 +1424,11 @@ class _Splitter:
             named = isinstance(column, exp.Column) and (
                 column.table.lower() == source.alias.lower() if column.table else alone
             )
-            found = columns.get(column.name.lower()) if named else None
-            return found if isinstance(found, exp.Column) else None
+            column_inside = columns.get(column.name.lower()) if named else None
+            return column_inside if isinstance(column_inside, exp.Column) else None
 
         inner = meant(of)
-        inside = [found for key in keys if (found := meant(key)) is not None]
+        inside = [column for key in keys if (column := meant(key)) is not None]
         return inner is not None and bool(inside) and self._follows(inner, inside, query)
 
     def _equal_to_keys(self, select: Any, table: Any, keys: list[Any], is_of: Callable[[Any], bool]) -> set[str]:
@@ -1422,14 +1438,14 @@ class _Splitter:
         if join is None:
             return set()
         named = {key.name.lower() for key in keys if isinstance(key, exp.Column)}
-        found = {part.name.lower() for part in join.args.get("using") or []} & named
+        equal = {part.name.lower() for part in join.args.get("using") or []} & named
         on = join.args.get("on")
-        for part in [] if on is None else on.flatten() if isinstance(on, exp.And) else [on]:
+        for part in and_parts(on):
             sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
             for one, other in zip(sides, reversed(sides), strict=True):
                 if isinstance(one, exp.Column) and is_of(one) and other in keys:
-                    found.add(one.name.lower())
-        return found
+                    equal.add(one.name.lower())
+        return equal
 
     def _separate_lists(self, select: Any) -> None:
         """Ask ANY_VALUE and STRING_AGG(DISTINCT ...) of different keys, or beside other aggregates, as sub-queries."""
@@ -1521,23 +1537,25 @@ class _Splitter:
         for item in group.expressions:
             if isinstance(item, exp.Rollup):
                 keys = tuple(item.expressions)
-                chosen = [keys[:size] for size in range(len(keys), -1, -1)]
+                groupings = [keys[:size] for size in range(len(keys), -1, -1)]
             elif isinstance(item, exp.Cube):
                 keys = tuple(item.expressions)
-                chosen = [tuple(k for i, k in enumerate(keys) if not mask >> i & 1) for mask in range(2 ** len(keys))]
+                groupings = [
+                    tuple(k for i, k in enumerate(keys) if not mask >> i & 1) for mask in range(2 ** len(keys))
+                ]
             elif isinstance(item, exp.GroupingSets):
-                chosen = [_members(one) for one in item.expressions]
+                groupings = [_members(one) for one in item.expressions]
             else:
-                chosen = [(item,)]
-            sets = [(*one, *more) for one in sets for more in chosen]
+                groupings = [(item,)]
+            sets = [(*one, *more) for one in sets for more in groupings]
         if len(sets) > 64:
             raise QuestionRefused(f"a statement of {len(sets)} groupings is not supported: at most 64")
         return sets
 
     def _aggregates_of(self, select: Any) -> list[Any]:
-        """Return the aggregates of a SELECT over its own rows, equal ones once; what a window aggregates is none."""
+        """Return the aggregates of a SELECT over its own rows, equal ones once, without those of windows."""
         exp = trees()
-        found: dict[Any, None] = {}
+        aggregates: dict[Any, None] = {}
         wrappers = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls)
 
         def visit(node: Any) -> None:
@@ -1552,7 +1570,7 @@ class _Splitter:
                     visit(part)
                 return
             if isinstance(node, exp.AggFunc) or (isinstance(node, wrappers) and node.find(exp.AggFunc) is not None):
-                found[node] = None
+                aggregates[node] = None
                 return
             for part in node.iter_expressions():
                 visit(part)
@@ -1561,11 +1579,11 @@ class _Splitter:
             parts = select.args.get(name)
             for part in parts if isinstance(parts, list) else [parts] if parts is not None else []:
                 visit(part)
-        return list(found)
+        return list(aggregates)
 
     def _add(self, select: Any, keys: tuple[Any, ...], names: dict[Any, str], values: dict[Any, str]) -> str:
         """Add the question of some keys and of all aggregates, and return the name of its answer's table."""
-        text = _write(self._with_rows(_block_of(select, {key: names[key] for key in keys}, values)))
+        text = write_duckdb(self._with_rows(_block_of(select, {key: names[key] for key in keys}, values)))
         self._reader.accept(text)
         weight = select.meta.get("weight", Fraction(1))
         if self.weights.setdefault(text, weight) != weight:
@@ -1621,10 +1639,10 @@ class _Splitter:
         whole = selects[0]
         for one in selects[1:]:
             whole = exp.union(whole, one, distinct=False)
-        return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier("sordino_groupings")))
+        return exp.Subquery(this=whole, alias=exp.TableAlias(this=exp.to_identifier(GROUPINGS)))
 
     def _swap(self, node: Any, names: dict[Any, str], values: dict[Any, str]) -> None:
-        """Put the columns of the answer in the place of the parts of the SELECT that they are; sub-queries stay."""
+        """Replace the parts of a SELECT that are columns of the answer by these columns; sub-queries stay."""
         exp = trees()
         if isinstance(node, exp.Query):
             return
@@ -1642,7 +1660,7 @@ class _Splitter:
 
 
 def _name_keys(select: Any) -> None:
-    """Put a key in the place of its own MIN, MAX or ANY_VALUE: all rows of a group have it."""
+    """Replace MIN, MAX or ANY_VALUE of a key by the key: all rows of a group have it."""
     exp = trees()
     group = select.args.get("group")
     keys = [] if group is None or any(v for n, v in group.args.items() if n != "expressions") else group.expressions
@@ -1655,28 +1673,28 @@ def _name_keys(select: Any) -> None:
 
 
 def _trace(outside: Any) -> tuple[Trace, ...]:
-    """Return the columns that are released ones as they are, and let the outside tell their rows.
+    """Return the columns that are unchanged released ones, and let the outside identify their rows.
 
     Only where each row of the answer is a row of one block, and none stands twice.
     """
     exp = trees()
     if not isinstance(outside, exp.Select):
         return ()
-    clause = outside.args.get("with_") or outside.args.get("with")
+    clause = with_of(outside)
     # One that WITH gives other names for its columns is not followed.
-    written = [] if clause is None else [cte for cte in clause.expressions if not cte.alias_column_names]
-    named = {cte.alias.lower(): cte.this for cte in written}
+    ctes = [] if clause is None else [cte for cte in clause.expressions if not cte.alias_column_names]
+    named = {cte.alias.lower(): cte.this for cte in ctes}
     lineage = _lineage(outside, named)
     if lineage is None:
         return ()
-    found = [
+    traces = [
         Trace(place, *lineage.columns[item.output_name.lower()], lineage.kept)
         for place, item in enumerate(outside.expressions)
         if item.output_name.lower() in lineage.columns
     ]
-    if found:
+    if traces:
         _show_rows(outside, named)
-    return tuple(found)
+    return tuple(traces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1725,16 +1743,16 @@ def _lineage(select: Any, named: dict[str, Any]) -> _Lineage | None:
     keys = (
         {c.name.lower() for c in select.find_all(exp.Column) if c.name.startswith(KEY)} if inner is None else inner.keys
     )
-    shown = {
+    key_names = {
         item.output_name.lower()
         for item in select.expressions
         if isinstance(item.unalias(), exp.Column) and item.unalias().name.lower() in keys
     }
-    kept = [_kept(select, keys | shown), None if inner is None else inner.kept]
-    return _Lineage(columns, frozenset(shown), min((n for n in kept if n is not None), default=None))
+    limits = [_limit_of(select, keys | key_names), None if inner is None else inner.kept]
+    return _Lineage(columns, frozenset(key_names), min((n for n in limits if n is not None), default=None))
 
 
-def _kept(select: Any, keys: Collection[str]) -> int | None:
+def _limit_of(select: Any, keys: Collection[str]) -> int | None:
     """Return how many rows a SELECT keeps, though it leaves out others by more than its keys; None where it does not."""
     exp = trees()
 
@@ -1743,7 +1761,8 @@ def _kept(select: Any, keys: Collection[str]) -> int | None:
 
     if any(by_values(node) for node in (select.args.get("where"), select.args.get("qualify")) if node is not None):
         return 0
-    order, limit = select.args.get("order"), select.args.get("limit")
+    order = select.args.get("order")
+    limit = select.args.get("limit")
     # A number in ORDER BY is the place of any column.
     members = [] if order is None else order.expressions
     if not any(by_values(one) or not isinstance(one.this, exp.Column) for one in members):
@@ -1763,7 +1782,7 @@ def _only_source(select: Any, named: dict[str, Any]) -> Any:
     What is turned by PIVOT, or has other names for its columns, is something else.
     """
     exp = trees()
-    start = select.args.get("from_") or select.args.get("from")
+    start = from_of(select)
     source = None if start is None else start.this
     while isinstance(source, (exp.Table, exp.Subquery)):
         if source.alias_column_names or any(source.args.get(part) for part in ("pivots", "joins", "sample")):
@@ -1805,8 +1824,8 @@ def _one_value(source: Any, column: str) -> Any:
     return exp.Subquery(this=exp.Select(expressions=[exp.column(column)]).from_(source.copy()))
 
 
-def _compared_with(join: Any, name: str, key: str, own: frozenset[str]) -> Any:
-    """Return what a join compares with the key of the source `name`; None where it compares anything else.
+def _join_key_of(join: Any, name: str, key: str, own: frozenset[str]) -> Any:
+    """Return the expression that a join compares with the key of the source `name`; None where it compares anything else.
 
     Without a table, a name that is no column of the block's `own` rows is the source's.
     """
@@ -1827,7 +1846,7 @@ def _compared_with(join: Any, name: str, key: str, own: frozenset[str]) -> Any:
 
 
 def _mode(node: Any) -> tuple[Any, Any] | None:
-    """Return what MODE is of, and its FILTER; None for any other aggregate."""
+    """Return the operand of MODE, and its FILTER; None for any other aggregate."""
     exp = trees()
     condition = node.expression if isinstance(node, exp.Filter) else None
     inner = node.this if isinstance(node, exp.Filter) else node
@@ -1847,33 +1866,25 @@ def _members(grouping: Any) -> tuple[Any, ...]:
     return (grouping.this,) if isinstance(grouping, exp.Paren) else (grouping,)
 
 
-def _write(tree: Any) -> str:
-    """Return a tree in DuckDB's SQL; what that has no words for is refused where it is read, and logged nowhere."""
-    from sqlglot.errors import ErrorLevel
-
-    written: str = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
-    return written
-
-
 def write_outside(outside: Any) -> str:
-    """Return the outside in DuckDB's SQL, with what noise could make fail as NULL.
+    """Return the outside in DuckDB's SQL, in which calls that noise could make fail give NULL.
 
     Raises QuestionRefused for a function of another dialect that is written with one that is refused: SPACE as REPEAT.
     """
     import sqlglot
     from sqlglot.errors import SqlglotError
 
-    text: str = _write(_totalize(outside))
+    text = write_duckdb(_totalize(outside))
     try:
-        written = sqlglot.parse_one(text, read="duckdb")
+        parsed = sqlglot.parse_one(text, read="duckdb")
     except SqlglotError:
         raise QuestionRefused("what surrounds the private questions cannot be written in DuckDB's SQL") from None
-    _check_functions(written)
+    _check_functions(parsed)
     return text
 
 
 def _check_functions(outside: Any) -> None:
-    """Raise QuestionRefused for what is no function of released values, or may take more than a statement may."""
+    """Raise QuestionRefused for a function that is not allowed outside, or may exceed a statement's limits."""
     exp = trees()
     for node in outside.walk():
         kind = type(node).__name__

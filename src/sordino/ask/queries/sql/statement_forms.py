@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import from_of, trees, with_of
 from sordino.core.errors import QuestionRefused
 
 # The declared values of columns, by their names in lower case: what PIVOT without IN makes columns of.
@@ -49,19 +49,19 @@ def rewrite_forms(query: Any, declared: DeclaredLists) -> Any:
     for select in query.find_all(exp.Select):
         _put_windows(select)
     for node in reversed(list(query.walk())):
-        made = None
+        replacement = None
         if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any) and _is_query(node.expression.this):
-            made = exp.In(this=node.this, query=_as_subquery(node.expression.this))
+            replacement = exp.In(this=node.this, query=_as_subquery(node.expression.this))
         elif isinstance(node, exp.NEQ) and isinstance(node.expression, exp.All) and _is_query(node.expression.this):
-            made = exp.Not(this=exp.In(this=node.this, query=_as_subquery(node.expression.this)))
+            replacement = exp.Not(this=exp.In(this=node.this, query=_as_subquery(node.expression.this)))
         elif isinstance(node, exp.Pivot) and isinstance(node.parent, exp.Subquery) and node.args.get("using"):
-            made = _pivot(node, declared)
+            replacement = _pivot(node, declared)
         elif isinstance(node, exp.Count) and node.this is None:
-            made = exp.Count(this=exp.Star())
+            replacement = exp.Count(this=exp.Star())
         elif isinstance(node, exp.Subquery) and not _is_source(node) and _is_constant(node.this):
-            made = exp.Paren(this=node.this.expressions[0].unalias())
-        if made is not None:
-            node.replace(made)
+            replacement = exp.Paren(this=node.this.expressions[0].unalias())
+        if replacement is not None:
+            node.replace(replacement)
     return query
 
 
@@ -131,10 +131,10 @@ def _pivot(pivot: Any, declared: DeclaredLists) -> Any:
             )
             words = aggregate.alias or (aggregate.sql(dialect="duckdb").lower() if len(aggregates) > 1 else "")
             items.append(exp.alias_(of, f"{name}_{words}" if words else name, quoted=True))
-    made = exp.Select(expressions=items).from_(pivot.this.copy())
+    select = exp.Select(expressions=items).from_(pivot.this.copy())
     if keys:
-        made.set("group", exp.Group(expressions=[key.unalias().copy() for key in keys]))
-    return made
+        select.set("group", exp.Group(expressions=[key.unalias().copy() for key in keys]))
+    return select
 
 
 def _declared_values(column: Any, declared: DeclaredLists) -> list[Any]:
@@ -145,8 +145,8 @@ def _declared_values(column: Any, declared: DeclaredLists) -> list[Any]:
             f"PIVOT makes a column of each value of {column.sql(dialect='duckdb')}, which must be public: list them, "
             "ON c IN ('a', 'b'), or declare the column as a category"
         )
-    known = sorted(value for value in values if value is not None)
-    return [exp.convert(value) for value in known]
+    present = sorted(value for value in values if value is not None)
+    return [exp.convert(value) for value in present]
 
 
 def _keys(pivot: Any, column: Any, aggregates: list[Any]) -> list[Any]:
@@ -184,14 +184,14 @@ def add_up_pairs(query: Any, unit: str) -> None:
         inner = source.this if isinstance(source, exp.Subquery) else _query_of_with(select, source)
         if not isinstance(inner, exp.Select) or not _aggregates(select):
             continue
-        keys = _grouped_by(inner)
+        keys = _group_keys(inner)
         if len(keys) < 2 or not any(isinstance(k, exp.Column) and k.name.lower() == unit.lower() for k in keys):
             continue
         _add_up(select, inner, keys)
 
 
 def _from(select: Any) -> Any:
-    clause = select.args.get("from_") or select.args.get("from")
+    clause = from_of(select)
     return None if clause is None or select.args.get("joins") else clause.this
 
 
@@ -202,7 +202,7 @@ def _query_of_with(select: Any, source: Any) -> Any:
         return None
     at = select
     while at is not None:
-        clause = (at.args.get("with_") or at.args.get("with")) if isinstance(at, exp.Query) else None
+        clause = with_of(at) if isinstance(at, exp.Query) else None
         for cte in [] if clause is None else clause.expressions:
             if cte.alias.lower() == source.name.lower() and not cte.alias_column_names:
                 return cte.this
@@ -215,7 +215,7 @@ def _aggregates(select: Any) -> bool:
     return any(item.find(exp.AggFunc) is not None for item in select.expressions)
 
 
-def _grouped_by(inner: Any) -> list[Any]:
+def _group_keys(inner: Any) -> list[Any]:
     """Return the keys of a query's GROUP BY as its SELECT has them; none where it groups in other ways."""
     exp = trees()
     group = inner.args.get("group")
@@ -295,9 +295,9 @@ def _add_up(select: Any, inner: Any, keys: list[Any]) -> None:
 
 def _transform(node: Any, change: Any) -> Any:
     """Return a tree with what `change` makes of its parts, the outermost first; what was changed is not changed again."""
-    made = change(node)
-    if made is not node:
-        return made
+    changed = change(node)
+    if changed is not node:
+        return changed
     for name, value in list(node.args.items()):
         if isinstance(value, list):
             node.set(name, [_transform(v, change) if isinstance(v, trees().Expression) else v for v in value])

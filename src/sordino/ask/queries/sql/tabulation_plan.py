@@ -24,13 +24,16 @@ TABULATION_KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "finish": ((str,), '"whole", "linear" or "raw"'),
     "where": ((str,), "what follows WHERE in SQL"),
     "weights": ((dict, list), 'numbers by table, such as {"region, sex": 3}, or one for each in order'),
+    "row_weights": ((str,), "the column of sampling weights"),
+    "suppress_below": ((int, float, str), "the least released count that is shown, such as 10"),
+    "round_to": ((int, float, str), "what released numbers are rounded to multiples of, such as 5"),
 }
 _LONGEST = 20_000
 _PLACE = re.compile(r"^line \d+, column \d+: ")
 
 
 def read_tabulation(plain: Mapping[str, Any]) -> Tabulation:
-    """Return the tabulation that plain data states: `tables`, and `columns`, `measures`, `finish`, `where`, `weights`.
+    """Return the tabulation that plain data states: `tables`, and the other keys of `TABULATION_KEYS`.
 
     A table is a list of names; a name that `columns` has is that expression. Raises DeclarationError for a key that is none, or
     a value of another kind; QuestionRefused for what `tabulate` refuses, and for SQL that is no aggregate or condition.
@@ -42,7 +45,7 @@ def read_tabulation(plain: Mapping[str, Any]) -> Tabulation:
         if name not in TABULATION_KEYS:
             raise DeclarationError(f"a tabulation has no such key; {nearest(name, TABULATION_KEYS)}", key=name)
         kinds, words = TABULATION_KEYS[name]
-        if not isinstance(value, kinds):
+        if not isinstance(value, kinds) or isinstance(value, bool):
             raise DeclarationError(f"must be {words}", key=name)
     if "tables" not in plain:
         raise DeclarationError('is missing; state the tables, such as [["region", "sex"], ["year"]]', key="tables")
@@ -67,6 +70,9 @@ def read_tabulation(plain: Mapping[str, Any]) -> Tabulation:
         finish=plain.get("finish", "whole"),
         where=where,
         weights=weights,
+        row_weights=plain.get("row_weights"),
+        suppress_below=plain.get("suppress_below"),
+        round_to=plain.get("round_to"),
     )
 
 
@@ -76,14 +82,14 @@ def _by_table(weights: Mapping[str, Any], tables: list[Any]) -> dict[Any, Any]:
     for table in tables:
         columns = (table,) if isinstance(table, str) else tuple(table)
         named[frozenset(columns)] = columns
-    found = {}
+    weight_of = {}
     for name, weight in weights.items():
         columns = tuple(part.strip() for part in name.split(",")) if name else ()
         if frozenset(columns) not in named:
             near = nearest(name, [name_table(table) for table in named.values()])
             raise QuestionRefused(f"weights name a table {name!r:.60} that is not tabulated; {near}")
-        found[named[frozenset(columns)]] = weight
-    return found
+        weight_of[named[frozenset(columns)]] = weight
+    return weight_of
 
 
 def _read_column(name: str, text: Any) -> Expr:

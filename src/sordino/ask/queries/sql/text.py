@@ -17,7 +17,8 @@ from sordino.core.errors import QuestionRefused, arg, nearest
 if TYPE_CHECKING:
     from sqlglot import exp
 
-Start = tuple[int, int]  # lines before a text, and characters before it in its first line
+# the lines before a text, and the characters before it in its first line
+Start = tuple[int, int]
 _CLAUSE = re.compile(
     r"\bWITH\s+(DIFFERENTIAL_PRIVACY|ANONYMIZATION)\b\s*(?:OPTIONS\s*\((?P<options>(?:[^()]|\([^()]*\))*)\))?\s*",
     re.IGNORECASE,
@@ -41,12 +42,12 @@ def refuse_privacy_clause(text: str) -> None:
     sordino.errors.QuestionRefused: WITH ANONYMIZATION is not supported: the loss is stated beside the question, and \
 the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9)) FROM t" with epsilon=1
     """
-    found = _CLAUSE.search(text)
+    clause = _CLAUSE.search(text)
     anonymous = _ANONYMOUS.search(text)
-    named = f"WITH {found.group(1)}" if found else anonymous.group(0) if anonymous else None
+    named = f"WITH {clause.group(1)}" if clause else anonymous.group(0) if anonymous else None
     if named is None:
         return
-    options = (found.group("options") or "") if found else ""
+    options = (clause.group("options") or "") if clause else ""
     plain = _CLAUSE.sub("", text)
     plain = _NAMED.sub(r"(CLIP(\1, \2, \3))", _CLAMPED.sub(r"(CLIP(\1, \2, \3))", _ANONYMOUS.sub(r"\1", plain)))
     plain = " ".join(plain.split())
@@ -54,18 +55,20 @@ the privacy unit and its caps in the declaration; ask "SELECT SUM(CLIP(x, 0, 9))
     loss = loss or f"{arg('epsilon=')}..."
     groups = _GROUPS.search(options)
     also = "" if groups is None else f"; max_groups = {groups.group(1)} goes into privacy_unit"
-    shown = f'ask "{plain}"' if len(plain) <= 300 else "ask the same without it"
+    instead = f'ask "{plain}"' if len(plain) <= 300 else "ask the same without it"
     raise QuestionRefused(
         f"{named.upper()} is not supported: the loss is stated beside the question, and the privacy unit and its caps in the "
-        f"declaration; {shown} with {loss}{also}"
+        f"declaration; {instead} with {loss}{also}"
     )
 
 
 _LONGEST = 100_000
 _LONGEST_NAME = 300
 DIALECTS = ("duckdb", "postgres", "bigquery", "spark", "tsql", "snowflake", "mysql", "sqlite", "redshift", "trino")
-_TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)  # what may hold any character
-_BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")  # our lists hold numbers alone
+# literals and comments may hold any character
+_TEXTS = re.compile(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", re.DOTALL)
+# our lists hold numbers alone
+_BRACKETS = re.compile(r"\[\s*[A-Za-z_][\w .]*\]")
 _TOP = re.compile(r"\bSELECT\s+(DISTINCT\s+)?TOP\b", re.IGNORECASE)
 _OPENERS = {"SELECT", "WITH", "FROM", "(", ";"}
 CLAUSES = {
@@ -124,7 +127,7 @@ class Place:
         return ""
 
     def name(self, node: Any) -> str:
-        """Return the word that a function stands in the text as, where the parser kept its place."""
+        """Return a function's name as the text has it, where the parser kept its place."""
         if node is None or "start" not in node.meta or "end" not in node.meta:
             return ""
         return self._text[int(node.meta["start"]) : int(node.meta["end"]) + 1].split("(")[0].strip().upper()
@@ -137,25 +140,29 @@ class Place:
                 return self._format(token.start)
         return ""
 
+    def refuse(self, item: Any, message: str) -> QuestionRefused:
+        """Return the refusal of a part of the text, with its place."""
+        return QuestionRefused(self.of(item) + message)
+
     def _format(self, start: int) -> str:
-        lines, column = moved(self._start, self._text[:start])
+        lines, column = advance(self._start, self._text[:start])
         return f"line {lines + 1}, column {column + 1}: "
 
 
-def moved(start: Start, text: str) -> Start:
+def advance(start: Start, text: str) -> Start:
     """Return where a text ends that begins at `start`.
 
-    >>> moved((2, 5), "ab"), moved((2, 5), "a\\nbcd")
+    >>> advance((2, 5), "ab"), advance((2, 5), "a\\nbcd")
     ((2, 7), (3, 3))
     """
     lines = text.count("\n")
     return (start[0] + lines, len(text) - text.rfind("\n") - 1) if lines else (start[0], start[1] + len(text))
 
 
-def only_known(place: Place, select: Any, known: set[str], where: str = "") -> None:
-    """Raise QuestionRefused for a clause of a SELECT that is not known, by its name and place."""
+def only_known(place: Place, select: Any, supported: set[str], where: str = "") -> None:
+    """Raise QuestionRefused for an unsupported clause of a SELECT, by its name and place."""
     for name, value in select.args.items():
-        if value and name not in known:
+        if value and name not in supported:
             word, instead = CLAUSES.get(name, (name.strip("_").upper(), SUPPORTED))
             at = place.word(word) or (place.word(",") if word == "JOIN" else "")
             raise QuestionRefused(f"{at}{word} is not supported{where}: {instead}")
@@ -193,7 +200,7 @@ def split_statements(text: str, *, dialect: str | None = None) -> list[tuple[str
             continue
         if not empty:
             statements.append((text[begin : token.start], place))
-        place = moved(place, text[begin : token.start + 1])
+        place = advance(place, text[begin : token.start + 1])
         begin = token.start + 1
         empty = True
     if not empty:
@@ -201,26 +208,26 @@ def split_statements(text: str, *, dialect: str | None = None) -> list[tuple[str
     return statements or [(text, (0, 0))]
 
 
-def is_same_table(asked: str, declared: str) -> bool:
+def is_same_table(written: str, declared: str) -> bool:
     """Return whether a name in FROM may mean a declared table: the same name, or one of the two without its schema.
 
     >>> is_same_table("shop.Orders", "orders"), is_same_table("orders", "shop.orders"), is_same_table("a.x", "b.x")
     (True, True, False)
     """
-    one, other = (name.lower().split(".") for name in (asked, declared))
+    one, other = (name.lower().split(".") for name in (written, declared))
     shorter = min(len(one), len(other))
     return one[-shorter:] == other[-shorter:]
 
 
 def known_dialect(name: str) -> str:
-    """Return a dialect's name in lower case; raises QuestionRefused for one that is not read."""
+    """Return a dialect's name in lower case; raises QuestionRefused for an unsupported one."""
     if name.lower() not in DIALECTS:
         raise QuestionRefused(f"{name!r} is not a known dialect; {nearest(name, DIALECTS)}")
     return name.lower()
 
 
 def dialect_of(text: str) -> str:
-    """Return the dialect that a text shows itself to be of by its quotes; DuckDB's where it shows nothing."""
+    """Return the dialect that a text's quotes show; DuckDB's if they show none."""
     bare = _TEXTS.sub("''", text)
     if "`" in bare:
         return "bigquery" if '"' not in bare else "spark"
@@ -238,7 +245,8 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str, start: Start) -> e
         refuse_privacy_clause(text)
     tokens = _tokens(text, dialect)
     if any(len(t.text) > _LONGEST_NAME and t.token_type.name not in ("STRING", "NUMBER") for t in tokens):
-        raise QuestionRefused(f"a name may have {_LONGEST_NAME} characters")  # what is said of a name quotes it
+        # errors quote names, so these are short
+        raise QuestionRefused(f"a name may have {_LONGEST_NAME} characters")
     first = next((t.text.upper() for t in tokens), "SELECT")
     opening = Place(text, start).word(first) if tokens else ""
     if first not in _OPENERS:
@@ -252,10 +260,11 @@ def _parse(text: str, columns: tuple[str, ...], dialect: str, start: Start) -> e
         parsed = parser.parse(list(tokens), text) if tokens else sqlglot.parse(text, dialect=dialect)
         statements = [s for s in parsed if s is not None]
     except errors.ParseError as error:
-        told = error.errors[0] if error.errors else {}
-        line, column = told.get("line") or 1, told.get("col") or 0
+        problem = error.errors[0] if error.errors else {}
+        line = problem.get("line") or 1
+        column = problem.get("col") or 0
         at = f"line {start[0] + line}, column {column + (start[1] if line == 1 else 0)}"
-        failed = f"{at}: this SQL cannot be parsed, near {told.get('highlight')!r}"
+        failed = f"{at}: this SQL cannot be parsed, near {problem.get('highlight')!r}"
     except (errors.SqlglotError, RecursionError, ValueError):
         failed = "this SQL cannot be parsed: a quote is not closed, or it is nested too deep"
     if failed:
@@ -279,13 +288,6 @@ def _lacks_quotes(column: str, text: str) -> bool:
     if sql_name(column) == column:
         return False
     return re.search(r'(?<!["\w])' + re.escape(column).replace(r"\ ", r"\s+"), text, re.IGNORECASE) is not None
-
-
-def trees() -> Any:
-    """Return the module of SQL trees, imported on first use."""
-    from sqlglot import exp
-
-    return exp
 
 
 # Cutting a text into words takes as long as a fourth of its reading, and the parser and each place that is looked up need them.

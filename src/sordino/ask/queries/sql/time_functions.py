@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +24,7 @@ from sordino.ask.queries.expressions.nodes import (
     Node,
     Shift,
 )
-from sordino.ask.queries.sql.text import trees
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.core.errors import QuestionRefused
 from sordino.core.time_zones import parse_moment
 
@@ -32,7 +32,8 @@ Read = Callable[[Any], Expr]
 
 _DATES = {"DATE", "DATE32"}
 _TIMES = {"TIMESTAMP", "TIMESTAMPNTZ", "TIMESTAMPTZ", "TIMESTAMPLTZ", "DATETIME", "DATETIME2"}
-_WORDS = {  # of EXTRACT and DATE_PART, where they differ from ours
+# of EXTRACT and DATE_PART, where they differ from ours
+_WORDS = {
     "dayofweek": "dow", "weekday": "dow", "dayofmonth": "day", "dayofyear": "doy", "weekofyear": "week", "isoweek": "week",
     "dayofweekiso": "isodow", "dayofweek_iso": "isodow", "years": "year", "months": "month", "days": "day",
     "hours": "hour", "minutes": "minute", "seconds": "second", "weeks": "week", "quarters": "quarter",
@@ -67,7 +68,8 @@ _TRUNCATED = {
     "isoweek": "week",
     "q": "quarter",
 }
-_UNITS = {  # of intervals: months, days, seconds
+# of intervals: months, days, seconds
+_UNITS = {
     "year": (12, 0, 0), "quarter": (3, 0, 0), "month": (1, 0, 0), "week": (0, 7, 0), "day": (0, 1, 0), "hour": (0, 0, 3600),
     "minute": (0, 0, 60), "second": (0, 0, 1), "decade": (120, 0, 0), "century": (1200, 0, 0),
 }  # fmt: skip
@@ -118,7 +120,7 @@ def _part(word: str, of: Any, read: Read) -> Expr:
 
 
 def _extract(item: Any, read: Read) -> Expr | None:
-    """EXTRACT(part FROM x); None for a part that is none of ours, which is refused by its place."""
+    """EXTRACT(part FROM x); None for an unsupported part, which is refused with its place."""
     word = item.this.name.lower()
     return _part(word, item.expression, read) if _WORDS.get(word, word) in PARTS else None
 
@@ -185,13 +187,13 @@ def _from_parts(item: Any, read: Read) -> Expr:
         pass
     first = Constant(Fraction(1))
     for unit, names in (("year", ("year",)), ("month", ("year", "month")), ("day", ("year", "month", "day"))):
-        given = [
+        dates = [
             part.of
             for part, name in zip(parts, names, strict=False)
             if part == DatePart(name, getattr(part, "of", first))
         ]
-        if len(given) == len(names) and len(set(given)) == 1 and all(p == first for p in parts[len(names) :]):
-            return Expr(_day_of(given[0] if unit == "day" else DateTrunc(unit, DatePart("date", given[0]))))
+        if len(dates) == len(names) and len(set(dates)) == 1 and all(p == first for p in parts[len(names) :]):
+            return Expr(_day_of(dates[0] if unit == "day" else DateTrunc(unit, DatePart("date", dates[0]))))
     raise QuestionRefused(
         "a date is made of three constants, make_date(2000, 1, 31), or of the parts of one date, make_date(YEAR(d), MONTH(d), 1)"
     )
@@ -215,18 +217,18 @@ def _parse_time(kind: str) -> Callable[[Any, Read], Expr]:
     """STRPTIME('2024-05-01', '%Y-%m-%d'), and TO_DATE and TO_TIMESTAMP of a text, by a format as Oracle writes it."""
 
     def parse(item: Any, read: Read) -> Expr:
-        given = (
+        arguments = (
             item.expressions
             if isinstance(item, trees().Anonymous)
             else [item.this, item.args.get("format") or item.args.get("scale")]
         )
         words = [
             _unwrap(part).this
-            for part in given
+            for part in arguments
             if isinstance(_unwrap(part), trees().Literal) and _unwrap(part).is_string
         ]
-        if not words or len(words) != sum(part is not None for part in given):
-            return _of_column(given, kind, read)
+        if not words or len(words) != sum(part is not None for part in arguments):
+            return _of_column(arguments, kind, read)
         if len(words) == 1:
             return _literal(words[0], kind)
         form = words[1]
@@ -246,10 +248,10 @@ def _parse_time(kind: str) -> Callable[[Any, Read], Expr]:
     return parse
 
 
-def _of_column(given: list[Any], kind: str, read: Read) -> Expr:
+def _of_column(arguments: list[Any], kind: str, read: Read) -> Expr:
     """TO_DATE(x) of a date or a moment; of text it would be another day for each text."""
-    if len([part for part in given if part is not None]) == 1 and kind == "DATE":
-        return Expr(_day_of(read(_unwrap(given[0])).node))
+    if len([part for part in arguments if part is not None]) == 1 and kind == "DATE":
+        return Expr(_day_of(read(_unwrap(arguments[0])).node))
     raise QuestionRefused(
         "a text that the question states is read as a day, STRPTIME('2024-05-01', '%Y-%m-%d'); declare a column of days as a date"
     )
@@ -302,12 +304,17 @@ def _later_or_earlier(item: Any, read: Read) -> Expr | None:
     if not days or len(days) + len(others) != len(parts) or not others:
         return None
     least = isinstance(item, kinds.Least)
-    made = others[0]
-    for other in others[1:]:
-        first = made <= other if least else made >= other
-        made = when(first | other.is_null(), made).otherwise(other)
-    bound = min(days) if least else max(days)
-    return made.clip(None, bound) if least else made.clip(bound, None)
+    extreme = extreme_of(others, least=least)
+    return extreme.clip(None, min(days)) if least else extreme.clip(max(days), None)
+
+
+def extreme_of(values: Sequence[Expr], *, least: bool) -> Expr:
+    """Return the least or the largest of one or more values of a row, missing where all are missing."""
+    extreme = values[0]
+    for value in values[1:]:
+        comes_first = extreme <= value if least else extreme >= value
+        extreme = when(comes_first | value.is_null(), extreme).otherwise(value)
+    return extreme
 
 
 def _truncate(item: Any, read: Read) -> Expr:
@@ -317,12 +324,12 @@ def _truncate(item: Any, read: Read) -> Expr:
 
 def _bucket(item: Any, read: Read) -> Expr:
     """TIME_BUCKET(INTERVAL '7 days', d): lengths of days and hours from Monday 2000-01-03 on, of months from 2000-01."""
-    found = read_interval(item.this, read)
+    interval = read_interval(item.this, read)
     if isinstance(item.this, trees().Literal):
-        found = _amounts(str(item.this.this))
-    if found is None or item.args.get("zone") is not None or sum(n != 0 for n in found) != 1:
+        interval = _amounts(str(item.this.this))
+    if interval is None or item.args.get("zone") is not None or sum(n != 0 for n in interval) != 1:
         raise QuestionRefused("TIME_BUCKET takes one length of time and a column: TIME_BUCKET(INTERVAL '7 days', d)")
-    months, days, seconds = found
+    months, days, seconds = interval
     if seconds.denominator != 1:
         raise QuestionRefused("TIME_BUCKET takes whole seconds")
     count, unit = next((n, u) for n, u in ((months, "month"), (days, "day"), (seconds, "second")) if n)
@@ -362,18 +369,18 @@ def _difference(item: Any, read: Read) -> Expr:
 def _shift(item: Any, read: Read) -> Expr | None:
     """d + INTERVAL '1 month', d - INTERVAL 3 DAY."""
     for of, by in ((item.this, item.expression), (item.expression, item.this)):
-        found = read_interval(by, read)
-        if found is not None:
-            return _move(read(of), found, -1 if isinstance(item, trees().Sub) else 1)
+        interval = read_interval(by, read)
+        if interval is not None:
+            return _move(read(of), interval, -1 if isinstance(item, trees().Sub) else 1)
     return None
 
 
 def _compare(item: Any, read: Read) -> Expr | None:
     """b - a > INTERVAL '2 hours': the time between two moments against a length in seconds."""
     for of, by, swapped in ((item.this, item.expression, False), (item.expression, item.this, True)):
-        found = read_interval(by, read)
-        if found is not None:
-            months, days, seconds = found
+        interval = read_interval(by, read)
+        if interval is not None:
+            months, days, seconds = interval
             if months:
                 raise QuestionRefused("months differ in length: compare with days, hours, minutes or seconds")
             pair = (Expr(Apply("seconds", read(of).node)), Expr(Constant(days * 86_400 + seconds)))
@@ -382,18 +389,18 @@ def _compare(item: Any, read: Read) -> Expr | None:
     return None
 
 
-def _addread_interval(sign: int) -> Callable[[Any, Read], Expr]:
+def _add_interval(sign: int) -> Callable[[Any, Read], Expr]:
     def add(item: Any, read: Read) -> Expr:
-        found = read_interval(item.expression, read)
-        if found is None:
+        interval = read_interval(item.expression, read)
+        if interval is None:
             count = read(item.expression).node
             unit = item.args.get("unit")
             number = count.value if isinstance(count, Constant) else None
             text = number if not isinstance(number, str) else Fraction(number) if number.lstrip("-").isdigit() else None
             if not isinstance(text, Fraction):
                 raise QuestionRefused("a date is moved by a constant: DATE_ADD(d, INTERVAL 3 DAY)")
-            found = _amounts(f"{text} {'day' if unit is None else unit.name}")
-        return _move(read(_unwrap(item.this)), found, sign)
+            interval = _amounts(f"{text} {'day' if unit is None else unit.name}")
+        return _move(read(_unwrap(item.this)), interval, sign)
 
     return add
 
@@ -407,19 +414,19 @@ def _last_day(item: Any, read: Read) -> Expr:
 
 
 def read_interval(item: Any, read: Read) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return the months, days and seconds of an INTERVAL, or of a multiple of one; None for what is none."""
+    """Return the months, days and seconds of an INTERVAL, or of a multiple of one; None for any other expression."""
     kinds = trees()
     inner = _unwrap(item)
     if isinstance(inner, kinds.Neg):
-        found = read_interval(inner.this, read)
-        return None if found is None else (-found[0], -found[1], -found[2])
+        amounts = read_interval(inner.this, read)
+        return None if amounts is None else (-amounts[0], -amounts[1], -amounts[2])
     if isinstance(inner, kinds.Mul):
         for one, other in ((inner.this, inner.expression), (inner.expression, inner.this)):
-            found = read_interval(one, read)
+            amounts = read_interval(one, read)
             factor = _unwrap(other)
-            if found is not None and isinstance(factor, kinds.Literal) and not factor.is_string:
+            if amounts is not None and isinstance(factor, kinds.Literal) and not factor.is_string:
                 times = Fraction(str(factor.this))
-                return found[0] * times, found[1] * times, found[2] * times
+                return amounts[0] * times, amounts[1] * times, amounts[2] * times
         return None
     if not isinstance(inner, kinds.Interval):
         return None
@@ -432,42 +439,42 @@ def read_interval(item: Any, read: Read) -> tuple[Fraction, Fraction, Fraction] 
 
 def _amounts(text: str) -> tuple[Fraction, Fraction, Fraction]:
     """Return the months, days and seconds that an interval's text states."""
-    found = _AMOUNT.findall(text.lower())
+    amounts = _AMOUNT.findall(text.lower())
     total = [Fraction(0)] * 3
-    for number, word in found:
+    for number, word in amounts:
         unit = _UNITS.get(word.removesuffix("s"))
         if unit is None:
             break
         total = [t + Fraction(number) * n for t, n in zip(total, unit, strict=True)]
     else:
-        if found and not _AMOUNT.sub("", text.lower()).strip(" ,") and all(t.denominator == 1 for t in total[:2]):
+        if amounts and not _AMOUNT.sub("", text.lower()).strip(" ,") and all(t.denominator == 1 for t in total[:2]):
             return total[0], total[1], total[2]
     raise QuestionRefused("an INTERVAL states whole units: INTERVAL 3 DAY, INTERVAL '1 month', INTERVAL '2 hours'")
 
 
 def _anonymous(item: Any, read: Read) -> Expr | None:
     name = str(item.this).upper()
-    given = item.expressions
-    if name in ("DATE_PART", "DATEPART") and len(given) == 2 and isinstance(given[0], trees().Literal):
-        return _part(str(given[0].this), given[1], read)
-    if len(given) == 1 and name.lower() in (*_WORDS, *PARTS):
-        return _part(name, given[0], read)
-    if name == "YEARWEEK" and len(given) == 1:
-        of = read(given[0]).node
+    arguments = item.expressions
+    if name in ("DATE_PART", "DATEPART") and len(arguments) == 2 and isinstance(arguments[0], trees().Literal):
+        return _part(str(arguments[0].this), arguments[1], read)
+    if len(arguments) == 1 and name.lower() in (*_WORDS, *PARTS):
+        return _part(name, arguments[0], read)
+    if name == "YEARWEEK" and len(arguments) == 1:
+        of = read(arguments[0]).node
         return Expr(DatePart("isoyear", of)) * 100 + Expr(DatePart("week", of))
-    if name in ("TO_DATE", "TO_TIMESTAMP") and given:
+    if name in ("TO_DATE", "TO_TIMESTAMP") and arguments:
         return _parse_time("DATE" if name == "TO_DATE" else "TIMESTAMP")(item, read)
     if name == "AGE":
         raise QuestionRefused(
             "AGE gives months and days: take its years, EXTRACT(YEAR FROM AGE(a, b)), or count DATEDIFF('day', b, a)"
         )
-    if name in ("DATESUB", "DATE_SUB") and len(given) == 3 and isinstance(given[0], trees().Literal):
-        unit = str(given[0].this).lower().removesuffix("s") + "s"
+    if name in ("DATESUB", "DATE_SUB") and len(arguments) == 3 and isinstance(arguments[0], trees().Literal):
+        unit = str(arguments[0].this).lower().removesuffix("s") + "s"
         if unit not in ("weeks", "days", "hours", "minutes", "seconds"):
             raise QuestionRefused(
                 "DATE_SUB counts whole weeks, days, hours, minutes or seconds; DATEDIFF counts months"
             )
-        return Expr(Apply("truncate", Apply(unit, (read(given[2]) - read(given[1])).node)))
+        return Expr(Apply("truncate", Apply(unit, (read(arguments[2]) - read(arguments[1])).node)))
     return None
 
 
@@ -490,16 +497,16 @@ _READERS: dict[str, Callable[[Any, Read], Expr | None]] = {
     **dict.fromkeys(_COMPARISONS, _compare),
     "Cast": _cast,
     "Date": _date,
-    "DateAdd": _addread_interval(1),
+    "DateAdd": _add_interval(1),
     "DateBin": _bucket,
     "DateDiff": _difference,
     "DateFromParts": _from_parts,
-    "DateSub": _addread_interval(-1),
+    "DateSub": _add_interval(-1),
     "DateTrunc": _truncate,
     "Datetime": _timestamp,
-    "DatetimeAdd": _addread_interval(1),
+    "DatetimeAdd": _add_interval(1),
     "DatetimeDiff": _difference,
-    "DatetimeSub": _addread_interval(-1),
+    "DatetimeSub": _add_interval(-1),
     "DatetimeTrunc": _truncate,
     "Dayname": _name("%A"),
     "Extract": _extract,
@@ -513,16 +520,17 @@ _READERS: dict[str, Callable[[Any, Read], Expr | None]] = {
     "TimeToStr": _format,
     "TimeToUnix": lambda item, read: _part("epoch", item.this, read),
     "Timestamp": _timestamp,
-    "TimestampAdd": _addread_interval(1),
+    "TimestampAdd": _add_interval(1),
     "TimestampDiff": _difference,
-    "TimestampSub": _addread_interval(-1),
+    "TimestampSub": _add_interval(-1),
     "TimestampTrunc": _truncate,
     "TryCast": _cast,
-    "TsOrDsAdd": _addread_interval(1),
+    "TsOrDsAdd": _add_interval(1),
     "TsOrDsDiff": _difference,
     "TsOrDsToDate": _date,
 }
-_AS_OTHERS = frozenset(  # read elsewhere too, or what dialects call another of these
+# read elsewhere too, or what dialects call another of these
+_AS_OTHERS = frozenset(
     {
         *("Add", "Sub", "GT", "GTE", "LT", "LTE", "Anonymous", "Cast", "TryCast", "DateTrunc", "Datetime", "Timestamp"),
         *("Greatest", "Least", "StrToDate", "StrToTime"),

@@ -14,9 +14,10 @@ from typing import Any
 
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Connective, Exists, Name, depth
+from sordino.ask.queries.expressions.sql_trees import and_parts, from_of, trees
 from sordino.ask.queries.formulas import rename
 from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, UnitRows, read_unit_rows, scope_of
-from sordino.ask.queries.sql.text import Place, only_known, trees
+from sordino.ask.queries.sql.text import Place, only_known
 from sordino.ask.queries.sql.values import Translator
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 
@@ -55,8 +56,8 @@ def _member(place: Place, item: Any, query: Any, scope: Scope, declared: Declare
         )
     at = place.of(item)
     ours = scope.column(place, item.this).node if isinstance(item.this, kinds.Column) else None
-    rows = read_unit_rows(place, _one_table(place, at, query, scope, declared), declared, scope.known)
-    theirs = rows.chosen
+    rows = read_unit_rows(place, _one_table(place, at, query, scope, declared), declared, scope.ctes)
+    theirs = rows.column
     if not isinstance(ours, Name) or not isinstance(theirs, Name):
         raise QuestionRefused(f"{at}IN with a sub-query compares two columns: {_WRITE}")
     return _exists(rows, (ours, theirs))
@@ -66,15 +67,15 @@ def _correlate(place: Place, query: Any, scope: Scope, declared: DeclaredNames) 
     """EXISTS (SELECT * FROM other WHERE other.y = x AND c)."""
     kinds = trees()
     _one_table(place, place.word("EXISTS"), query, scope, declared)
-    inner = scope_of(place, query, declared, scope.known)
+    inner = scope_of(place, query, declared, scope.ctes)
     where = query.args.get("where")
     parts = [] if where is None else [where.this.unnest()]
     while any(isinstance(part, kinds.And) for part in parts):
-        parts = [p.unnest() for part in parts for p in (part.flatten() if isinstance(part, kinds.And) else [part])]
-    found = [(part, _compare_units(place, part, inner, scope)) for part in parts]
-    pairs = [pair for _, pair in found if pair is not None]
+        parts = [p.unnest() for part in parts for p in and_parts(part)]
+    compared_units = [(part, _compare_units(place, part, inner, scope)) for part in parts]
+    pairs = [pair for _, pair in compared_units if pair is not None]
     around = {*scope.names, *(joined.alias for joined in scope.joined)} - inner.names
-    rest = [part for part, pair in found if pair is None]
+    rest = [part for part, pair in compared_units if pair is None]
     compared = any(c.table.lower() in around for part in rest for c in part.find_all(kinds.Column))
     if pairs and (compared or len(pairs) > 1):
         return _match(place, query, parts, inner, scope, declared)
@@ -89,7 +90,7 @@ def _correlate(place: Place, query: Any, scope: Scope, declared: DeclaredNames) 
     group = query.args.get("group")
     alone.set("expressions", [key.copy() for key in group.expressions] if group is not None else [kinds.Star()])
     alone.set("distinct", None)
-    return _exists(read_unit_rows(place, alone, declared, scope.known), pairs[0])
+    return _exists(read_unit_rows(place, alone, declared, scope.ctes), pairs[0])
 
 
 def _match(
@@ -112,9 +113,9 @@ def _match(
             f"{at}EXISTS that compares its rows with the row around it reads one table, without joins, groups and windows of its "
             "own"
         )
-    asked = Exists(inner.table, None)
+    exists = Exists(inner.table, None)
     base = None if inner.table == declared.table else inner.table
-    names = {name: asked.there(name) for name, _ in declared.columns_of(base).values()}
+    names = {name: exists.there(name) for name, _ in declared.columns_of(base).values()}
     theirs = {low: Expr(rename(value.node, names)) for low, (_, value) in inner.columns.items()}
 
     def column(item: Any) -> Expr:
@@ -135,7 +136,7 @@ def _match(
     if inner.where is not None:
         beside = Connective("and", rename(inner.where, names), beside)
     depth(beside)
-    return Expr(replace(asked, beside=beside))
+    return Expr(replace(exists, beside=beside))
 
 
 def _has_windows(query: Any) -> bool:
@@ -152,7 +153,8 @@ def _compare_units(place: Place, part: Any, inner: Scope, outer: Scope) -> tuple
     if of_inner.count(True) != 1:
         return None
     ours, theirs = (sides[1], sides[0]) if of_inner[0] else (sides[0], sides[1])
-    one, other = outer.column(place, ours).node, inner.column(place, theirs).node
+    one = outer.column(place, ours).node
+    other = inner.column(place, theirs).node
     return (one, other) if isinstance(one, Name) and isinstance(other, Name) else None
 
 
@@ -167,10 +169,10 @@ def _one_table(place: Place, at: str, query: Any, outer: Scope, declared: Declar
     """Return a condition's sub-query; raises QuestionRefused unless it is one SELECT from a private table."""
     if not isinstance(query, trees().Select):
         raise QuestionRefused(f"{at}a sub-query in a condition is one SELECT: {_WRITE}")
-    if query.args.get("from_") is None and query.args.get("from") is None:
+    if from_of(query) is None:
         raise QuestionRefused(f"{at}a sub-query is not supported here without FROM: {_WRITE}")
     only_known(place, query, _KNOWN, " in a condition's sub-query")
-    inner = scope_of(place, query, declared, outer.known)
+    inner = scope_of(place, query, declared, outer.ctes)
     if inner.sample is not None:
         raise QuestionRefused(f"{at}a sub-query in a condition reads whole tables, not samples: {_WRITE}")
     if inner.table in declared.public:

@@ -13,11 +13,11 @@ from typing import Any
 from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Constant, Name, Node
+from sordino.ask.queries.expressions.sql_trees import trees
 from sordino.ask.queries.sequences import FrameReach, SequenceOrder, SequenceValue
-from sordino.ask.queries.sql.text import Place, trees
+from sordino.ask.queries.sql.text import Place
 from sordino.ask.queries.sql.time_functions import read_interval
 from sordino.ask.queries.sql.values import Translator
-from sordino.core.errors import QuestionRefused
 
 _PLACED = {
     "Lag": "lag",
@@ -53,14 +53,14 @@ class WindowReader:
         self._named = {str(w.this.name).lower(): w for w in select.args.get("windows") or ()}
 
     def read(self, item: Any) -> Expr | None:
-        """Return the column that a window is; None for what is none."""
+        """Return the column that a window makes; None for any other expression."""
         kinds = trees()
         if not isinstance(item, kinds.Window):
             return None
         function = item.this
         if isinstance(function, (kinds.IgnoreNulls, kinds.Filter, kinds.WithinGroup)):
             word = {"IgnoreNulls": "IGNORE NULLS", "Filter": "FILTER"}.get(type(function).__name__, "WITHIN GROUP")
-            raise self._refuse(
+            raise self._place.refuse(
                 item,
                 f"{word} of a window over one person's rows is not supported: "
                 "filter rows with WHERE in the inner SELECT, or aggregate CASE WHEN ... END",
@@ -70,19 +70,19 @@ class WindowReader:
         kind = type(function).__name__
         partition, order = self._parts(item)
         if kind in _PLACED:
-            return self._placed(item, function, _PLACED[kind], partition, order)
+            return self._value_of_row(item, function, _PLACED[kind], partition, order)
         if kind in _TOTALS:
             return self._total(item, function, partition, order)
         word = function.sql_name() if isinstance(function, kinds.Func) else kind.upper()
-        raise self._refuse(item, f"{word} OVER one person's rows is not supported: {KNOWN} are")
+        raise self._place.refuse(item, f"{word} OVER one person's rows is not supported: {KNOWN} are")
 
-    def _placed(
+    def _value_of_row(
         self, item: Any, function: Any, kind: str, partition: tuple[Node, ...], order: tuple[SequenceOrder, ...]
     ) -> Expr:
         """Return the value of another row, or the place of this one."""
         word = function.sql_name()
         if not order:
-            raise self._refuse(
+            raise self._place.refuse(
                 item, f"{word} needs an order of the person's rows: OVER (PARTITION BY ... ORDER BY day)"
             )
         if kind in ("row_number", "rank", "dense_rank"):
@@ -92,14 +92,14 @@ class WindowReader:
             self._check_frame(item, word, (None, 0))
             parts = self._number(function.this)
             if parts is None or not parts:
-                raise self._refuse(item, f"NTILE takes a number of parts from 1 to {_MOST_OFFSET:,}")
+                raise self._place.refuse(item, f"NTILE takes a number of parts from 1 to {_MOST_OFFSET:,}")
             return self._add(SequenceValue(kind, None, partition, order, parts))
         if kind in ("percent_rank", "cume_dist"):
             self._check_frame(item, word, (None, 0))
             return self._share(kind, partition, order)
         of = self._inner.value(function.this).node
         if isinstance(of, Constant):
-            raise self._refuse(item, f"{word} of a constant is not supported: take it of a column")
+            raise self._place.refuse(item, f"{word} of a constant is not supported: take it of a column")
         if kind == "first_value":
             self._check_frame(item, word, (None, 0), (None, None))
             return self._add(SequenceValue(kind, of, partition, order))
@@ -131,10 +131,12 @@ class WindowReader:
 
     def _nth(self, item: Any, function: Any, value: SequenceValue) -> Expr:
         """Return the value of the nth row, where the frame reaches it: all rows, or those up to this one and its peers."""
-        given = function.args.get("offset")
-        place = None if given is None else self._number(given)
+        offset = function.args.get("offset")
+        place = None if offset is None else self._number(offset)
         if not place:
-            raise self._refuse(item, f"NTH_VALUE takes the number of a row from 1 to {_MOST_OFFSET:,}: NTH_VALUE(x, 2)")
+            raise self._place.refuse(
+                item, f"NTH_VALUE takes the number of a row from 1 to {_MOST_OFFSET:,}: NTH_VALUE(x, 2)"
+            )
         self._check_frame(item, "NTH_VALUE", (None, 0), (None, None))
         nth = self._add(replace(value, offset=place))
         frame = self._frame(item)
@@ -144,17 +146,17 @@ class WindowReader:
         return when(self._add(SequenceValue(kind, None, value.partition, value.order)) >= place, nth).otherwise(None)
 
     def _offset(self, item: Any, function: Any) -> int:
-        given = function.args.get("offset")
-        if given is None:
+        number = function.args.get("offset")
+        if number is None:
             return 1
-        offset = self._number(given)
+        offset = self._number(number)
         if offset is None:
-            raise self._refuse(item, f"{function.sql_name()} takes a number of rows from 0 to {_MOST_OFFSET:,}")
+            raise self._place.refuse(item, f"{function.sql_name()} takes a number of rows from 0 to {_MOST_OFFSET:,}")
         return offset
 
-    def _number(self, given: Any) -> int | None:
-        """Return a whole number of rows or parts; None for what is none, or too large."""
-        digits = str(given.this) if isinstance(given, trees().Literal) and not given.is_string else ""
+    def _number(self, literal: Any) -> int | None:
+        """Return a whole number of rows or parts; None for anything else, and for too large a number."""
+        digits = str(literal.this) if isinstance(literal, trees().Literal) and not literal.is_string else ""
         return int(digits) if digits.isdigit() and int(digits) <= _MOST_OFFSET else None
 
     def _total(self, item: Any, function: Any, partition: tuple[Node, ...], order: tuple[SequenceOrder, ...]) -> Expr:
@@ -162,14 +164,14 @@ class WindowReader:
         kinds = trees()
         word = function.sql_name()
         if isinstance(function.this, kinds.Distinct) or function.expressions:
-            raise self._refuse(item, f"{word} OVER a person's rows takes * or one column, without DISTINCT")
+            raise self._place.refuse(item, f"{word} OVER a person's rows takes * or one column, without DISTINCT")
         kind = _TOTALS[type(function).__name__]
         of: Node | None = None
         if kind != "count" or not isinstance(function.this, kinds.Star):
             of = self._inner.value(function.this).node
         if isinstance(of, Constant) and kind in ("count", "sum"):
             if kind == "sum" and of.value != 1:
-                raise self._refuse(item, "SUM of a constant is not supported: take COUNT(*)")
+                raise self._place.refuse(item, "SUM of a constant is not supported: take COUNT(*)")
             of = None
         if of is None:
             kind = "rows"
@@ -178,7 +180,7 @@ class WindowReader:
             return self._add(SequenceValue(kind, of, partition, order, reach=reach))
         frame = self._frame(item)
         if frame is not None and not order:
-            raise self._refuse(item, "ROWS BETWEEN needs an order of the person's rows: ORDER BY day")
+            raise self._place.refuse(item, "ROWS BETWEEN needs an order of the person's rows: ORDER BY day")
         if frame == (None, None):
             return self._add(SequenceValue(kind, of, partition))
         return self._add(SequenceValue(kind, of, partition, order, frame=frame))
@@ -196,27 +198,29 @@ class WindowReader:
         order = item.args.get("order") or (named.args.get("order") if named is not None else None)
         partition = tuple(self._inner.value(key).node for key in keys)
         if not partition:
-            raise self._refuse(
+            raise self._place.refuse(
                 item,
                 "a window over rows of several persons is not private: PARTITION BY names the privacy unit's column, as in "
                 "LAG(day) OVER (PARTITION BY customer ORDER BY day); windows over an answer need none",
             )
-        made = []
+        orders = []
         for one in [] if order is None else order.expressions:
             by = self._inner.value(one.this).node
             if not isinstance(by, Constant):
-                made.append(SequenceOrder(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
-        return partition, tuple(made)
+                orders.append(SequenceOrder(by, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))))
+        return partition, tuple(orders)
 
     def _window_of(self, item: Any) -> Any:
         name = str(item.args.get("alias") or "").lower().strip('"')
         if not name:
             return None
         if name not in self._named:
-            raise self._refuse(item, f"there is no window {name!r}: write WINDOW {name} AS (...)")
+            raise self._place.refuse(item, f"there is no window {name!r}: write WINDOW {name} AS (...)")
         named = self._named[name]
         if named.args.get("alias") or named.args.get("spec"):
-            raise self._refuse(item, f"window {name!r} is made of another, or has a frame: write it out in OVER (...)")
+            raise self._place.refuse(
+                item, f"window {name!r} is made of another, or has a frame: write it out in OVER (...)"
+            )
         return named
 
     def _reach(self, item: Any, order: tuple[SequenceOrder, ...]) -> FrameReach | None:
@@ -228,39 +232,41 @@ class WindowReader:
         if all(str(end).upper() in ("UNBOUNDED", "CURRENT ROW") or end is None for end, _ in ends):
             return None
         if len(order) != 1:
-            raise self._refuse(item, "RANGE BETWEEN needs an order by one number or day: ORDER BY day")
-        made: list[Fraction | None] = []
+            raise self._place.refuse(item, "RANGE BETWEEN needs an order by one number or day: ORDER BY day")
+        bounds: list[Fraction | None] = []
         is_time = False
         for (end, side), outward in zip(ends, (-1, 1), strict=True):
             sign = -1 if side == "PRECEDING" else 1
             if end is None or str(end).upper() == "CURRENT ROW":
-                made.append(Fraction(0))
+                bounds.append(Fraction(0))
             elif str(end).upper() == "UNBOUNDED":
                 if sign != outward:
-                    raise self._refuse(item, "a frame holds rows from its first end to its last")
-                made.append(None)
+                    raise self._place.refuse(item, "a frame holds rows from its first end to its last")
+                bounds.append(None)
             else:
                 away, timed = self._away(item, end)
                 is_time = is_time or timed
-                made.append(sign * away)
-        first, last = made
+                bounds.append(sign * away)
+        first, last = bounds
         if first is not None and last is not None and first > last:
-            raise self._refuse(item, "a frame ends before it begins: write RANGE BETWEEN 7 PRECEDING AND CURRENT ROW")
+            raise self._place.refuse(
+                item, "a frame ends before it begins: write RANGE BETWEEN 7 PRECEDING AND CURRENT ROW"
+            )
         return FrameReach(first, last, is_time)
 
     def _away(self, item: Any, end: Any) -> tuple[Fraction, bool]:
-        """Return how far an end of a frame by value is, and whether in seconds."""
+        """Return the distance of a frame's end by value, and whether it is in seconds."""
         kinds = trees()
         if isinstance(end, kinds.Literal) and not end.is_string:
             return Fraction(end.this), False
-        found = read_interval(end, self._inner.value)
-        if found is None or found[0]:
-            raise self._refuse(
+        interval = read_interval(end, self._inner.value)
+        if interval is None or interval[0]:
+            raise self._place.refuse(
                 item,
                 "a RANGE reaches a number, or an INTERVAL of days or less: RANGE BETWEEN INTERVAL 7 DAYS PRECEDING AND"
                 " CURRENT ROW",
             )
-        return found[1] * _DAY + found[2], True
+        return interval[1] * _DAY + interval[2], True
 
     def _frame(self, item: Any) -> tuple[int | None, int | None] | None:
         """Return the rows that a frame holds, by their distance from this one; None for the rows up to this one's peers."""
@@ -270,16 +276,18 @@ class WindowReader:
         kind = str(spec.args.get("kind")).upper()
         ends = (self._frame_end(item, spec, "start", -1), self._frame_end(item, spec, "end", 1))
         if spec.args.get("exclude"):
-            raise self._refuse(item, "EXCLUDE in a frame is not supported: leave it out")
+            raise self._place.refuse(item, "EXCLUDE in a frame is not supported: leave it out")
         if kind == "RANGE" and ends == (None, 0):
             return None
         if kind != "ROWS" and ends not in ((None, None), (0, None), (0, 0)):
-            raise self._refuse(
+            raise self._place.refuse(
                 item, f"{kind} in a frame is not supported here: write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
             )
         first, last = ends
         if first is not None and last is not None and first > last:
-            raise self._refuse(item, "a frame ends before it begins: write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW")
+            raise self._place.refuse(
+                item, "a frame ends before it begins: write ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
+            )
         return ends
 
     def _frame_end(self, item: Any, spec: Any, end: str, outward: int) -> int | None:
@@ -291,26 +299,25 @@ class WindowReader:
         if str(place).upper() == "UNBOUNDED":
             if sign == outward:
                 return None
-            raise self._refuse(item, "a frame holds rows from its first end to its last")
+            raise self._place.refuse(item, "a frame holds rows from its first end to its last")
         number = str(place.this) if isinstance(place, trees().Literal) and not place.is_string else ""
         if not number.isdigit() or int(number) > _MOST_OFFSET:
-            raise self._refuse(item, f"a frame's end is a number of rows up to {_MOST_OFFSET:,}")
+            raise self._place.refuse(item, f"a frame's end is a number of rows up to {_MOST_OFFSET:,}")
         return sign * int(number)
 
-    def _check_frame(self, item: Any, word: str, *known: tuple[int | None, int | None], default: bool = True) -> None:
+    def _check_frame(
+        self, item: Any, word: str, *supported: tuple[int | None, int | None], default: bool = True
+    ) -> None:
         """Raise QuestionRefused for a frame by which a function would mean something else."""
         frame = self._frame(item)
         if frame is None and not default:
-            raise self._refuse(
+            raise self._place.refuse(
                 item,
                 f"{word} without a frame is the row itself: write {word}(x) OVER (... ROWS BETWEEN UNBOUNDED PRECEDING AND "
                 "UNBOUNDED FOLLOWING)",
             )
-        if frame is not None and frame not in known:
-            raise self._refuse(item, f"{word} with this frame is not supported: leave the frame out")
-
-    def _refuse(self, item: Any, message: str) -> QuestionRefused:
-        return QuestionRefused(self._place.of(item) + message)
+        if frame is not None and frame not in supported:
+            raise self._place.refuse(item, f"{word} with this frame is not supported: leave the frame out")
 
 
 def has_window(select: Any) -> bool:

@@ -16,9 +16,10 @@ from sordino.ask.queries.expressions.cases import when
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.keys import KeyList, Label
 from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, IsNull, Released
+from sordino.ask.queries.expressions.sql_trees import and_parts, trees
 from sordino.ask.queries.sql.functions import fold, read_function
-from sordino.ask.queries.sql.text import SUPPORTED, Place, trees
-from sordino.ask.queries.sql.time_functions import PARTS, read_time
+from sordino.ask.queries.sql.text import SUPPORTED, Place
+from sordino.ask.queries.sql.time_functions import PARTS, extreme_of, read_time
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import to_fraction
 from sordino.core.neighbors import ContributionBounds
@@ -40,7 +41,7 @@ def take_key_list(
 
     A row of the table with other keys takes no part, so the list is the whole meaning of its condition.
     """
-    parts = list(where.flatten()) if isinstance(where, trees().And) else [where]
+    parts = and_parts(where)
     parts = [part.unnest() for part in parts]
     for part in parts:
         if not is_row_list(part):
@@ -57,26 +58,26 @@ def take_key_list(
 def match_rows(place: Place, item: Any, read: Read) -> Expr:
     """Return the condition that columns equal one of some rows of constants."""
     columns = [read(column) for column in item.this.expressions]
-    found: list[Expr] = []
+    rows: list[Expr] = []
     for row in _constants(place, item, read):
         terms = [column == Expr(Constant(value)) for column, value in zip(columns, row, strict=True)]
-        found.append(_balance(terms, lambda a, b: a & b))
-    return _balance(found, lambda a, b: a | b)
+        rows.append(_balance(terms, lambda a, b: a & b))
+    return _balance(rows, lambda a, b: a | b)
 
 
 def _constants(place: Place, item: Any, read: Read) -> list[tuple[Any, ...]]:
     kinds = trees()
     rows = [r for e in item.expressions for r in (e.expressions if isinstance(e, kinds.Values) else [e])]
     width = len(item.this.expressions)
-    found = []
+    values = []
     for row in rows:
         nodes = [read(e).node for e in row.expressions] if isinstance(row, kinds.Tuple) else []
         if len(nodes) != width or not all(isinstance(n, Constant) for n in nodes):
             raise QuestionRefused(f"{place.of(row)}each row of this IN is {width} constants, such as ('NY', 2020)")
-        found.append(tuple(n.value for n in nodes if isinstance(n, Constant)))
-    if not found:
+        values.append(tuple(n.value for n in nodes if isinstance(n, Constant)))
+    if not values:
         raise QuestionRefused(f"{place.of(item)}IN takes a list of rows, such as (state, year) IN (('NY', 2020))")
-    return found
+    return values
 
 
 def _label(value: Any) -> Label:
@@ -130,7 +131,7 @@ class Translator:
         self._special = special
 
     def value(self, item: Any) -> Expr:
-        """Return what an expression means; raises QuestionRefused for what is not supported."""
+        """Translate an expression; raises QuestionRefused for an unsupported one."""
         special = self._special(item)
         if special is not None:
             return special
@@ -143,7 +144,8 @@ class Translator:
         if name in ("Paren", "Where"):
             return self.value(item.this)
         if name not in _BINARY or not {type(item.this).__name__, type(item.expression).__name__} <= _LEAVES:
-            timed = read_time(item, self.value)  # of two leaves none is an interval
+            # skipped for two leaves, of which none is an interval
+            timed = read_time(item, self.value)
             if timed is not None:
                 return timed
         if name in _BINARY:
@@ -167,11 +169,11 @@ class Translator:
         turned = name in ("LT", "LTE")
         pairs = [(b, a) if turned else (a, b) for a, b in pairs]
         one, other = pairs[-1]
-        made = _is_after(one, other)
-        made = made | _are_same(one, other) if name in ("LTE", "GTE") else made
+        condition = _is_after(one, other)
+        condition = condition | _are_same(one, other) if name in ("LTE", "GTE") else condition
         for one, other in reversed(pairs[:-1]):
-            made = _is_after(one, other) | (_are_same(one, other) & made)
-        return made
+            condition = _is_after(one, other) | (_are_same(one, other) & condition)
+        return condition
 
     def _name(self, item: Any) -> Expr:
         return self._column(item)
@@ -208,8 +210,8 @@ class Translator:
 
     def _extract(self, item: Any) -> Expr:
         word = item.this.name.upper()[:20]
-        known = ", ".join(PARTS).upper()
-        raise self.refuse(self._place.word("EXTRACT"), f"EXTRACT({word}) is not supported: {known}")
+        parts = ", ".join(PARTS).upper()
+        raise self.refuse(self._place.word("EXTRACT"), f"EXTRACT({word}) is not supported: {parts}")
 
     def _choice(self, item: Any) -> Expr:
         """CASE WHEN ... THEN ... ELSE ... END, CASE x WHEN v THEN ..., and IF(condition, a, b)."""
@@ -217,25 +219,25 @@ class Translator:
         ifs = [item] if isinstance(item, kinds.If) else item.args["ifs"]
         last = item.args.get("false" if isinstance(item, kinds.If) else "default")
         of = None if isinstance(item, kinds.If) or item.this is None else self.value(item.this)
-        made = None if last is None or isinstance(last, kinds.Null) else self.value(last)
+        choice = None if last is None or isinstance(last, kinds.Null) else self.value(last)
         for one in reversed(ifs):
             condition = self.value(one.this) if of is None else of == self.value(one.this)
             if not isinstance(one.args["true"], kinds.Null):
-                made = when(condition, self.value(one.args["true"])).otherwise(made)
-            elif made is not None:
+                choice = when(condition, self.value(one.args["true"])).otherwise(choice)
+            elif choice is not None:
                 # THEN NULL: what comes after counts where the condition is not true.
-                made = when(when(condition, 1).otherwise(0) == 0, made).otherwise(None)
-        if made is None:
+                choice = when(when(condition, 1).otherwise(0) == 0, choice).otherwise(None)
+        if choice is None:
             raise self.refuse(self._place.of(item) or self._place.word("CASE"), "CASE needs WHEN ... THEN ... a value")
-        return made
+        return choice
 
     def _coalesce(self, item: Any) -> Expr:
         """COALESCE(x, c): c where x is missing."""
         values = [self.value(v) for v in (item.this, *item.expressions)]
-        made = values[-1]
+        choice = values[-1]
         for value in reversed(values[:-1]):
-            made = when(value.is_null(), made).otherwise(value)
-        return made
+            choice = when(value.is_null(), choice).otherwise(value)
+        return choice
 
     def _one_sided(self, item: Any) -> Expr:
         """LEAST(x, c) is a clip from above, GREATEST(x, c) from below: a missing x stays missing; of columns, what is there."""
@@ -245,13 +247,10 @@ class Translator:
         word = type(item).__name__.upper()
         if not others or len(numbers) != len(values) - len(others):
             raise self.refuse(self._place.of(item), f"{word} takes columns and numbers, such as {word}(age, 90)")
-        made = others[0]
-        for other in others[1:]:
-            first = made <= other if word == "LEAST" else made >= other
-            made = when(first | other.is_null(), made).otherwise(other)
+        extreme = extreme_of(others, least=word == "LEAST")
         if not numbers:
-            return made
-        return made.clip(None, min(numbers)) if word == "LEAST" else made.clip(max(numbers), None)
+            return extreme
+        return extreme.clip(None, min(numbers)) if word == "LEAST" else extreme.clip(max(numbers), None)
 
     def _member(self, item: Any) -> Expr:
         if any(item.args.get(key) is not None for key in ("query", "unnest", "field")):
@@ -274,12 +273,12 @@ class Translator:
         negated = isinstance(what, trees().Not)
         what = what.this if negated else what
         if isinstance(what, trees().Null):
-            made = Expr(IsNull(of.node))
+            condition = Expr(IsNull(of.node))
         elif isinstance(what, trees().Boolean):
-            made = when(of if what.this else ~of, 1).otherwise(0) == 1
+            condition = when(of if what.this else ~of, 1).otherwise(0) == 1
         else:
             raise self.refuse(self._place.of(item), "IS takes NULL, TRUE or FALSE; compare values with =")
-        return ~made if negated else made
+        return ~condition if negated else condition
 
     def _distinct_from(self, item: Any) -> Expr:
         """a IS [NOT] DISTINCT FROM b: as = and <>, but missing equals missing."""
@@ -288,20 +287,20 @@ class Translator:
 
     def _function(self, item: Any) -> Expr:
         name = str(item.this).upper()
-        given = item.expressions
+        arguments = item.expressions
         if name == "CLIP":
-            if len(given) != 3:
+            if len(arguments) != 3:
                 raise self.refuse(self._place.of(item), "CLIP takes a number and two bounds: CLIP(age, 0, 90)")
-            return self.value(given[0]).clip(self.number(given[1]), self.number(given[2]))
+            return self.value(arguments[0]).clip(self.number(arguments[1]), self.number(arguments[2]))
         if name == "CLIP_UNIT":
             raise self.refuse(self._place.of(item), "CLIP_UNIT stands alone in a sum: SUM(CLIP_UNIT(cost, 0, 500))")
         if name == "BIN":
-            if len(given) == 2 and isinstance(given[1], trees().Array):
-                return self.value(given[0]).bin([self.number(e) for e in given[1].expressions])
-            if len(given) == 2:
-                return self.value(given[0]).bin(width=self.number(given[1]))
-            if len(given) > 2:
-                return self.value(given[0]).bin([self.number(e) for e in given[1:]])
+            if len(arguments) == 2 and isinstance(arguments[1], trees().Array):
+                return self.value(arguments[0]).bin([self.number(e) for e in arguments[1].expressions])
+            if len(arguments) == 2:
+                return self.value(arguments[0]).bin(width=self.number(arguments[1]))
+            if len(arguments) > 2:
+                return self.value(arguments[0]).bin([self.number(e) for e in arguments[1:]])
             raise self.refuse(self._place.of(item), "BIN takes a number and a width, or its edges: BIN(age, 10)")
         raise self.refuse_unsupported(item)
 
@@ -325,8 +324,8 @@ class Translator:
             )
         if isinstance(item, kinds.Any) and isinstance(item.parent, kinds.Binary):
             of = item.this.unnest()
-            given = isinstance(of, (kinds.Placeholder, kinds.Parameter))
-            return self.refuse_unsupported(of) if given else self._refuse_quantifier("ANY")
+            is_parameter = isinstance(of, (kinds.Placeholder, kinds.Parameter))
+            return self.refuse_unsupported(of) if is_parameter else self._refuse_quantifier("ANY")
         if isinstance(item, kinds.Anonymous) and str(item.this).upper() in ("ALL", "SOME"):
             return self._refuse_quantifier(str(item.this).upper())
         if isinstance(item, (kinds.Any, kinds.All)):
@@ -375,10 +374,10 @@ class Translator:
         return self.refuse(self._place.of(item), f"{word} is not supported here: {inner}")
 
     def _refuse_quantifier(self, word: str) -> QuestionRefused:
-        written = "x <> ALL(ARRAY['a', 'b']), x NOT IN" if word == "ALL" else f"x = {word}(ARRAY['a', 'b']), x IN"
+        example = "x <> ALL(ARRAY['a', 'b']), x NOT IN" if word == "ALL" else f"x = {word}(ARRAY['a', 'b']), x IN"
         return self.refuse(
             self._place.word(word),
-            f"{word} takes a list of constants: {written} ('a', 'b'); join other comparisons by "
+            f"{word} takes a list of constants: {example} ('a', 'b'); join other comparisons by "
             f"{'AND' if word == 'ALL' else 'OR'}, and read a list column by FROM table, UNNEST(column) AS t(item)",
         )
 
@@ -512,7 +511,7 @@ def read_quantile(place: Place, values: Translator, item: Any) -> AggregateExpr:
 
 
 _ONE = re.compile(r"\s*([A-Za-z_]+)\s*\(\s*(\d{1,10})\s*\)\s*,?")
-_NAMES_aggregate_calls = tuple(name for name, _ in ContributionBounds().items())
+_HINTS = tuple(name for name, _ in ContributionBounds().items())
 
 
 def read_bounds(place: Place, tree: Any) -> ContributionBounds | None:
@@ -549,16 +548,17 @@ def read_unit_total(place: Place, values: Translator, item: Any) -> AggregateExp
 
 
 def _read(text: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    bounds: dict[str, int] = {}
     at = 0
     while text[at:].strip():
         one = _ONE.match(text, at)
         name = "" if one is None else one[1].lower()
-        if one is None or name not in _NAMES_aggregate_calls:
+        if one is None or name not in _HINTS:
             word = " ".join(text[at:].split())[:40] if one is None else one[1]
-            close = "" if one is None else "; " + nearest(name, _NAMES_aggregate_calls)
+            close = "" if one is None else "; " + nearest(name, _HINTS)
             raise QuestionRefused(
                 f"the hint {word!r} is not supported: hints are MAX_ROWS(5), MAX_GROUPS(3) and MAX_ROWS_PER_GROUP(1){close}"
             )
-        found[name], at = int(one[2]), one.end()
-    return found
+        bounds[name] = int(one[2])
+        at = one.end()
+    return bounds

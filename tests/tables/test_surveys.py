@@ -1,0 +1,196 @@
+"""Tabulations of surveys: rows that count by their weights, small cells that are not shown, and rounding to a base."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from protecting import protect
+from sordino.ask.queries.question_records import question_from_json, question_to_json
+from sordino.ask.queries.sql.tabulation_plan import read_tabulation
+from sordino.ask.queries.tabulation import TabulationQuery, compile_tabulation
+from sordino.core.loss import ZCDP
+from sordino.core.neighbors import Neighbors
+from sordino.core.release import Release
+from sordino.tables.residual_query import ResidualQuery
+from sordino.tables.residuals import residual_counts
+
+DOMAIN = sd.Domain(
+    {
+        "region": sd.Category(["north", "south"]),
+        "sex": sd.Category(["f", "m"]),
+        "weight": sd.Real(0, 3, resolution="0.5"),
+        "times": sd.Integer(0, 3),
+        "moved": sd.Integer(-1, 3),
+        "open": sd.Integer(),
+        "income": sd.Integer(0, 2),
+        "id": sd.Identifier(),
+    }
+)
+ROWS = pa.table(
+    {
+        "region": ["north", "north", "south", "south", "south", None],
+        "sex": ["f", "m", "f", "f", "m", "f"],
+        # One is above the bounds, one below, and one row has none.
+        "weight": [1.5, 9.0, -2.0, 2.0, None, 1.0],
+        "times": [1, 2, 3, 3, 3, 1],
+        "moved": [1, 1, 1, 1, 1, 1],
+        "open": [1, 1, 1, 1, 1, 1],
+        "income": [2, 1, 1, 2, 2, 1],
+        "id": ["a", "b", "c", "d", "e", "f"],
+    }
+)
+MEASURES: dict[str, Any] = {"count": sd.count(), "income": sd.sum("income")}
+TABLES: list[list[str]] = [["region", "sex"], ["sex"], []]
+
+
+def ask(rho: str = "1000000", *, rows: pa.Table = ROWS, **options: Any) -> Release:
+    people = protect(rows, DOMAIN, budget=ZCDP(10**9, delta="1e-9"), rng=sd.Rng.seeded(5))
+    return people.ask(sd.tabulate(TABLES, MEASURES, **options), rho=rho)
+
+
+@pytest.mark.parametrize("finish", ["whole", "linear", "raw"])
+def test_each_row_counts_by_its_weight_clipped_to_the_bounds(finish: Any) -> None:
+    cells = {
+        (row["region"], row["sex"]): (row["count"], row["income"])
+        for row in ask(row_weights="weight", finish=finish).tables["region", "sex"].to_pylist()
+    }
+    exact = {("north", "f"): (1.5, 3), ("north", "m"): (3, 3), ("south", "f"): (2, 4), ("south", "m"): (0, 0)}
+    for cell, (count, income) in exact.items():
+        assert cells[cell][0] == pytest.approx(count, abs=0.02)
+        assert cells[cell][1] == pytest.approx(income, abs=0.02)
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("measure", [0, 1])
+def test_the_sensitivity_of_weighted_tables_is_the_largest_change_of_any_unit(
+    relation: Any, rows: int, measure: int
+) -> None:
+    """By brute force: every table of one unit's rows, of every weight and value, and every other that it may become."""
+    neighbors = Neighbors(relation, sd.PrivacyUnit("id", max_rows=rows))
+    question = sd.tabulate([["region", "sex"], ["sex"], []], MEASURES, row_weights="times")
+    compiled = compile_tabulation(question, DOMAIN)
+    values = range(4) if measure == 0 else sorted({a * b for a in range(4) for b in range(3)})
+    single = [value * np.eye(4, dtype=int)[cell] for cell in range(4) for value in values]
+    units = np.array([np.sum(several, axis=0) for several in itertools.combinations_with_replacement(single, rows)])
+    before = units if relation == "replace" else np.zeros((1, 4), dtype=int)
+    changes = np.unique((units[:, None, :] - before[None, :, :]).reshape(-1, 4), axis=0).reshape(-1, 2, 2)
+    tables = ((0, 1), (1,), ())
+    shares = (Fraction(1, 3),) * 3
+    marginals = TabulationQuery(question, measure, tables, shares, compiled.vectors[measure].unit)
+    residuals = [sensitivity for sensitivity, _ in ResidualQuery(marginals).parts(DOMAIN, neighbors)]
+    for place, axes in enumerate(tables):
+        summed = changes.sum(axis=tuple(1 + axis for axis in (0, 1) if axis not in axes))
+        flat = np.abs(summed.reshape(len(changes), -1))
+        stated = compiled.sensitivity(measure, axes, neighbors)
+        assert stated.l1 == flat.sum(axis=1).max()
+        assert stated.l2_squared == (flat**2).sum(axis=1).max()
+        beyond = np.abs([residual_counts(table).reshape(-1) for table in summed])
+        assert residuals[place].l1 >= beyond.sum(axis=1).max()
+        assert residuals[place].l2_squared >= (beyond**2).sum(axis=1).max()
+        if relation == "add_remove":
+            assert residuals[place].l2_squared == (beyond**2).sum(axis=1).max()
+
+
+@pytest.mark.parametrize("finish", ["whole", "linear", "raw"])
+def test_a_cell_is_shown_where_its_released_count_reaches_the_threshold(finish: Any) -> None:
+    """The same noise with and without suppression: what is shown is unchanged, and nothing else is held in the release."""
+    many = pa.concat_tables([ROWS] * 6)
+    whole = ask("0.2", rows=many, finish=finish)
+    hidden = ask("0.2", rows=many, finish=finish, suppress_below=8)
+    shown = 0
+    for table in whole.tables:
+        for plain, row in zip(whole.tables[table].to_pylist(), hidden.tables[table].to_pylist(), strict=True):
+            if plain["count"] >= 8:
+                shown += 1
+                assert row == plain
+            else:
+                assert {name: row[name] for name in table} == {name: plain[name] for name in table}
+                assert [value for name, value in row.items() if name not in table] == [None] * 6
+    assert 0 < shown < len(whole.rows)
+    assert any("of 7 cells are not shown" in note for note in hidden.notes)
+    again = Release.from_dict(json.loads(json.dumps(hidden.to_dict())))
+    assert again.rows == hidden.rows
+    for output in again.outputs:
+        estimate: Any = output.estimate
+        assert all(estimate.cells[i] == 0 and not any(estimate.linear[i : i + 1]) for i in estimate.suppressed)
+    with pytest.raises(sd.errors.QuestionRefused, match="not shown: tabulate without suppress_below"):
+        sd.synth.fit(hidden)
+    assert hidden.query("SELECT region, SUM(count) AS n FROM answer GROUP BY region").rows
+    assert "x</td>" in hidden._repr_html_()
+    hidden.plot()
+    hidden.tables.plot("sex")
+
+
+@pytest.mark.parametrize("base", [5, "0.5"])
+@pytest.mark.parametrize("finish", ["whole", "linear", "raw"])
+def test_rounding_moves_a_cell_by_half_of_the_base_at_most(finish: Any, base: Any) -> None:
+    plain = ask("0.02", finish=finish)
+    rounded = ask("0.02", finish=finish, round_to=base)
+    step = float(Fraction(base))
+    for before, after in zip(plain.rows, rounded.rows, strict=True):
+        for name in MEASURES:
+            assert abs(after[name] - before[name]) <= step / 2 + 1e-9
+            assert after[name] % step == 0
+    ends = zip(plain.interval(0.9).to_pylist(), rounded.interval(0.9).to_pylist(), rounded.rows, strict=True)
+    for before, after, row in ends:
+        # The interval is that of before, or reaches to the cell that is shown.
+        assert after["count_lower"] <= max(before["count_lower"] + 1, row["count"])
+        assert after["count_lower"] <= row["count"] <= after["count_upper"]
+    assert any("rounded to multiples of" in note for note in rounded.notes)
+    assert sd.synth.fit(rounded, rng=sd.Rng.seeded(1)).rows == sd.synth.fit(plain, rng=sd.Rng.seeded(1)).rows
+
+
+def test_it_travels_as_data_and_is_part_of_the_question() -> None:
+    options: dict[str, Any] = {"row_weights": "weight", "suppress_below": 10, "round_to": "2.5"}
+    question = sd.tabulate(TABLES, MEASURES, **options)
+    assert question_from_json(json.loads(json.dumps(question_to_json(question)))) == question
+    measures = {"count": "COUNT(*)", "income": "SUM(income)"}
+    assert read_tabulation({"tables": TABLES, "measures": measures, **options, "round_to": 2.5}) == question
+    identities = {question.identity(), sd.tabulate(TABLES, MEASURES).identity()}
+    identities |= {sd.tabulate(TABLES, MEASURES, **{name: value}).identity() for name, value in options.items()}
+    assert len(identities) == 5
+    words = question.describe()
+    assert "each row counted by its weight" in words
+    assert "none of fewer than 10" in words
+    assert "multiples of 2.5" in words
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"row_weights": "open"}, "'open' have no declared bounds"),
+        ({"row_weights": "moved"}, "declared from -1"),
+        ({"row_weights": "wheight"}, "wheight"),
+        ({"row_weights": "region"}, "region"),
+        ({"row_weights": "weight", "measures": {"ids": sd.count_distinct("id")}}, "have no weights"),
+        ({"row_weights": "weight", "measures": {"n": sd.count("income")}}, "have no weights"),
+        ({"suppress_below": 5, "measures": {"income": sd.sum("income")}}, "sd.count\\(\\) among the measures"),
+        ({"suppress_below": 0}, "above 0"),
+        ({"round_to": -5}, "above 0"),
+        ({"row_weights": 3}, "name of a column"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_the_charge(options: dict[str, Any], words: str) -> None:
+    people = protect(ROWS, DOMAIN, budget=ZCDP(10, delta="1e-9"))
+    with pytest.raises(sd.errors.SordinoError, match=words):
+        people.ask(sd.tabulate(TABLES, **{"measures": MEASURES, **options}), rho="0.1")
+    assert people.spent == ZCDP(0, delta="1e-9")
+
+
+def test_the_plan_says_what_will_be_done_to_the_numbers() -> None:
+    people = protect(ROWS, DOMAIN, budget=ZCDP(10, delta="1e-9"))
+    plan = people.plan(sd.tabulate(TABLES, row_weights="weight", suppress_below=10, round_to=5), rho="0.1")
+    assert any("clipped to [0, 3]" in note for note in plan.notes)
+    assert any("below 10 are not shown" in note for note in plan.notes)
+    assert any("multiples of 5" in note for note in plan.notes)
+    unweighted = people.plan(sd.tabulate(TABLES), rho="0.1").error(0.95)
+    assert plan.error(0.95)["sex",] == pytest.approx(3 * unweighted["sex",], rel=0.02)
