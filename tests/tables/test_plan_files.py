@@ -107,6 +107,31 @@ def test_a_workbook_has_a_sheet_for_each_table(server: Served) -> None:
     assert any("charge c-0001" in str(note) for note in notes)
 
 
+def test_areas_of_a_public_file(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'tables = [["all"], ["sex"]]\nepsilon = 1\n[levels]\ncolumns = ["all", "sex"]\nareas_from = "areas.csv"'
+    plan, folder, project = write_plan(server, text)
+    assert main(["tabulate", str(plan), "--plan", *project]) in (2, 3)
+    assert "levels.areas_from 'areas.csv' cannot be read: No such file" in capsys.readouterr().err
+    plan.with_name("areas.csv").write_text("sex,everyone\nf,x\nm,x\n")
+    assert main(["tabulate", str(plan), "--plan", *project]) in (2, 3)
+    assert "has no column 'all'" in capsys.readouterr().err
+    plan.with_name("areas.csv").write_text("sex,all\nf,x\nm,x\n")
+    assert main(["tabulate", str(plan), "-o", str(folder), *project]) == 0
+    release = Release.from_dict(json.loads((folder / "release.json").read_text()))
+    assert sum(release.tables["sex"]["count"].to_pylist()) == release.tables["all"]["count"].to_pylist()[0]
+    inline = {"columns": ["all", "sex"], "areas": [["x", "f"], ["x", "m"]]}
+    body: dict[str, Any] = {
+        "table": "people",
+        "epsilon": "1",
+        "tabulate": {"tables": [["all"], ["sex"]], "levels": inline},
+    }
+    assert server.send("POST", "/v1/plan", json=body).status_code == 200
+    body["tabulate"]["levels"] = {"columns": ["all", "sex"], "areas_from": "areas.csv"}
+    answer = server.send("POST", "/v1/plan", json=body)
+    assert answer.status_code == 400
+    assert "a server does not read" in answer.text
+
+
 def test_parquet_files_and_a_page_hold_the_same_tables(server: Served) -> None:
     plan, folder, project = write_plan(server)
     ask = ["tabulate", str(plan), "--request-id", "w", *project]
@@ -187,6 +212,9 @@ def test_a_repeated_request_is_charged_once(server: Served) -> None:
         ('tables = [["sex"]]\nepsilon = 1\n[measures]\nx = "AVG(age)"', "the mean of age"),
         ('tables = [["sex"]]\nepsilon = 1\n[measures]\nx = "COUNT(*), SUM(age)"', "not one aggregate"),
         ('tables = [["sex"]]\nepsilon = 1\n[weights]\nage = 3', "not tabulated"),
+        ('tables = [["sex"]]\nepsilon = 1\n[errors]\nage = 3', "errors name a table 'age'"),
+        ('tables = [["sex"]]\nepsilon = 1\n[errors]\nsex = 0.01', "epsilon 289 would do"),
+        ('tables = [["sex"]]\nepsilon = 1\nobjective = "most"', 'objective is "sum" or "greatest"'),
         ('tables = [["sex"]]\nepsilon = 1\n[columns]\nx = "age"', "no table names"),
     ],
 )
@@ -221,6 +249,9 @@ def test_the_server_answers_the_keys_of_a_plan_file(server: Served) -> None:
             "columns": {"decade": "BIN(age, 0, 30, 60, 120)"},
             "measures": {"n": "COUNT(*)", "years": "SUM(age)"},
             "where": "age < 90",
+            "errors": {"sex": {"n": 50}},
+            "objective": "sum",
+            "ordered": [],
         },
     }
     plan = server.send("POST", "/v1/plan", json=body)

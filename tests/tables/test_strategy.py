@@ -129,6 +129,107 @@ def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case
     assert greatest <= -best.fun * 1.01
 
 
+@cases
+def test_residuals_within_limits_are_near_the_least_sum(case: Case) -> None:
+    """By duality no mechanism within limits has less than the singular value bound of weights raised by multipliers, less these
+    times the limits; the best multipliers are searched."""
+    free = cell_variances(
+        case, residual_information(case, choose_residuals(case.sizes, case.tables, weights=case.weights))
+    )
+    limits = {table: 0.8 if place == 0 else 1.3 for place, table in enumerate(case.tables)}
+    del limits[case.tables[-1]]
+    strategy = choose_residuals(case.sizes, case.tables, weights=case.weights, limits=limits)
+    variances = cell_variances(case, residual_information(case, strategy))
+    limited = len(limits)
+    aims = free[:limited] * list(limits.values())
+    assert np.all(variances[:limited] <= aims)
+
+    def bound(logs: Floats) -> float:
+        multipliers = np.exp(np.minimum(logs, 30)) * np.array(case.stated_weights)[:limited] * cells(case)[:limited]
+        raised = np.array(case.stated_weights)
+        raised[:limited] += multipliers / cells(case)[:limited]
+        return float(multipliers @ aims) - best_gaussian(case, list(raised))
+
+    best = max(
+        (-minimize(bound, np.full(limited, start), method="Nelder-Mead").fun for start in (-3.0, 0.0)), default=0
+    )
+    error = float((variances * cells(case) * case.stated_weights).sum())
+    assert error <= max(best, best_gaussian(case, case.stated_weights)) * 1.02
+
+
+@pytest.mark.parametrize("objective", ["sum", "greatest"])
+@pytest.mark.parametrize("case", [CASES[1], CASES[4], CASES[6]], ids=lambda case: case.name)
+def test_residuals_under_replace_are_near_the_least_error(case: Case, objective: Any) -> None:
+    """Against a search over the noise of every residual, its cost by brute force over all pairs of cells."""
+    strategy = choose_residuals(case.sizes, case.tables, weights=case.weights, objective=objective, relation="replace")
+    axes = [m.axes for m in strategy]
+    changes = squared_changes(case.sizes, axes)
+    information = [residual_information(case, [Measured(a, Fraction(1))]) for a in axes]
+    adding = np.array(
+        [float(residual_sensitivity([case.sizes[i] for i in a], relation="add_remove", rows=1)[1]) for a in axes]
+    )
+
+    def error(logs: Floats) -> float:
+        precision = np.exp(logs)
+        cost = float((changes @ (precision / adding)).max())
+        variances = cell_variances(case, np.tensordot(precision / cost, information, 1))
+        weighted = variances * case.stated_weights
+        return math.log(float(weighted.max() if objective == "greatest" else (weighted * cells(case)).sum()))
+
+    single = np.array(
+        [float(residual_sensitivity([case.sizes[i] for i in a], relation="replace", rows=1)[1]) for a in axes]
+    )
+    own = np.log([float(m.share) for m in strategy]) + np.log(adding / single)
+    options = {"maxiter": 400, "fatol": 1e-4, "xatol": 1e-3}
+    best = min(
+        minimize(error, start, method="Nelder-Mead", options=options).fun for start in (own, np.zeros(len(axes)))
+    )
+    assert error(own) <= best + 0.02
+
+
+def squared_changes(sizes: Sequence[int], residuals: Sequence[Axes]) -> Floats:
+    """Return the squared length by which each residual moves, one row a change: a row that drops out, or moves."""
+    columns = {
+        axes: np.array(
+            [
+                residual_counts(c.astype(np.int64).reshape([sizes[a] for a in axes])).ravel()
+                for c in marginal_matrix(sizes, axes).T
+            ]
+        )
+        for axes in residuals
+    }
+    count = math.prod(sizes)
+    rows = [[float((columns[axes][0] ** 2).sum()) for axes in residuals]]
+    rows += [
+        [float(((columns[axes][0] - columns[axes][other]) ** 2).sum()) for axes in residuals]
+        for other in range(1, count)
+    ]
+    return np.array(rows)
+
+
+def test_marginals_within_limits() -> None:
+    """Of Laplace noise: kept, and no worse than any of many random shares that keep them."""
+    sizes = (3, 4, 2)
+    limits: dict[Axes, float] = {(0, 1): 0.8}
+    case = Case("", sizes, PAIRS)
+
+    def errors(shares: dict[Axes, float]) -> Floats:
+        return cell_variances(case, marginal_information(case, shares))
+
+    free = errors({m.axes: float(m.share) for m in choose_marginals(sizes, PAIRS)})
+    strategy = choose_marginals(sizes, PAIRS, limits=limits)
+    variances = errors({m.axes: float(m.share) for m in strategy})
+    within = [variances[PAIRS.index(table)] / free[PAIRS.index(table)] / part for table, part in limits.items()]
+    assert max(within) <= 1
+    error = float(variances @ cells(case))
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        drawn = dict(zip([*PAIRS, (0, 1, 2)], rng.dirichlet(np.full(4, 0.7)), strict=True))
+        other = errors({axes: share + 1e-6 for axes, share in drawn.items()})
+        if all(other[PAIRS.index(t)] <= free[PAIRS.index(t)] * part for t, part in limits.items()):
+            assert error <= float(other @ cells(case)) * 1.02
+
+
 def marginal_information(case: Case, shares: dict[Axes, float]) -> Floats:
     """Return A'A over the variance of Laplace noise of scale 1 / share in each marginal."""
     total = np.zeros((math.prod(case.sizes), math.prod(case.sizes)))

@@ -16,6 +16,7 @@ from scipy.optimize import linprog, minimize
 from places import ADULT_DISCRETE
 from sordino.core.errors import DeclarationError
 from sordino.tables.least_squares import Estimate, estimate_tables
+from sordino.tables.range_basis import find_range_basis
 from sordino.tables.residuals import residual_counts, residual_sensitivity
 from sordino.tables.strategy import Axes, choose_residuals
 from sordino.tables.whole_tables import NotWhole, make_whole, remove_negatives, round_matrix
@@ -291,3 +292,46 @@ def test_sixty_six_tables_of_the_adult_extract_have_half_the_error_of_separate_o
     _, linear, whole, _ = compare_errors(*read_census_columns())
     assert linear < 45
     assert whole < 29
+
+
+@pytest.mark.parametrize(
+    "sets", [[(0,)], [(0, 1)], [(0,), (0, 1)], [(0,), (0, 1), (1, 2)], [(0, 1), (0, 2)], [(0, 1, 2), (0, 1)]], ids=str
+)
+@pytest.mark.parametrize("ordered", [(0,), (1,), (0, 1)])
+def test_tables_of_ordered_axes_are_whole_and_agree(sets: list[Axes], ordered: tuple[int, ...]) -> None:
+    sizes = (7, 5, 3)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        full = rng.poisson(rng.gamma(0.3, 3.0, sizes)) + rng.normal(size=sizes) * rng.choice([0.3, 4.0, 40.0])
+        estimates = {axes: full.sum(axis=tuple(a for a in range(3) if a not in axes)) for axes in sets}
+        whole = make_whole(estimates, ordered=ordered)
+        for one, other in itertools.product(sets, sets):
+            shared = tuple(axis for axis in one if axis in other)
+            margins = [
+                whole[axes].sum(axis=tuple(i for i, a in enumerate(axes) if a not in shared)) for axes in (one, other)
+            ]
+            assert np.array_equal(margins[0], margins[1])
+        assert all(cells.min() >= 0 and cells.dtype == np.int64 for cells in whole.values())
+
+
+def test_ranges_of_whole_tables_are_as_near_as_those_of_linear_ones() -> None:
+    """Among many empty keys, raising each to 0 moves the sum of many: where ranges are halved from the top, sums stay."""
+    rng = np.random.default_rng(3)
+    exact = np.rint(np.exp(-np.arange(100) / 15) * 80)
+    basis = find_range_basis(100)
+    ranges = [(low, high) for low in range(0, 100, 9) for high in range(low + 1, 101, 7)]
+    gaps: dict[str, list[float]] = {"linear": [], "halved": [], "nearest": []}
+    for _ in range(25):
+        noise = basis.inverse @ rng.normal(size=100) * 7 * math.sqrt(basis.length_squared)
+        linear = exact + noise
+        whole = {
+            "linear": linear,
+            "halved": make_whole({(0,): linear}, ordered=[0])[0,],
+            "nearest": make_whole({(0,): linear})[0,],
+        }
+        for name, cells in whole.items():
+            sums = np.concatenate([[0], np.cumsum(cells - exact)])
+            gaps[name] += [(sums[high] - sums[low]) ** 2 for low, high in ranges]
+    errors = {name: math.sqrt(float(np.mean(squares))) for name, squares in gaps.items()}
+    assert errors["halved"] <= errors["linear"] * 1.05
+    assert errors["nearest"] > 1.5 * errors["linear"]

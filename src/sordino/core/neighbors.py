@@ -271,7 +271,8 @@ def neighbors_from(*, neighbors: str, privacy_unit: str | PrivacyUnit) -> Neighb
 class Sensitivity:
     """The sensitivity of a vector of answers to one unit: cells touched (l0), and l1, l2, linf distances, exactly.
 
-    `l2_squared` is stored because it is rational; `l2` is its root, rounded up. `because` is the rule, in words.
+    `l2_squared` is stored because it is rational; `l2` is its root, rounded up. `because` is the rule, in words. `joint` is
+    below 1 where no unit moves several vectors each as far as it may: see `noise_choice.cheapest`.
 
     >>> Sensitivity(l0=2, l1=Fraction(2), l2_squared=Fraction(2), linf=Fraction(1), because="replace").l2 >= 2**0.5
     True
@@ -282,6 +283,7 @@ class Sensitivity:
     l2_squared: Fraction
     linf: Fraction
     because: str
+    joint: Fraction = Fraction(1)
 
     @property
     def l2(self) -> float:
@@ -297,7 +299,9 @@ class Sensitivity:
         """Return the same bound with answers measured in another unit."""
         if unit == 1:
             return self
-        return Sensitivity(self.l0, self.l1 * unit, self.l2_squared * unit**2, self.linf * unit, self.because)
+        return Sensitivity(
+            self.l0, self.l1 * unit, self.l2_squared * unit**2, self.linf * unit, self.because, self.joint
+        )
 
     def __repr__(self) -> str:
         figures = f"l0={self.l0}, l1={format_number(self.l1)}, l2={self.l2:.6g}, linf={format_number(self.linf)}"

@@ -100,6 +100,12 @@ def _counts_of(release: Release) -> TableCells:
         )
     if counts[0].suppressed:
         raise QuestionRefused("cells of the released tables are not shown: tabulate without suppress_below")
+    strategy = counts[0].strategy
+    if strategy is not None and strategy.form == "levels":
+        raise QuestionRefused(
+            "the released tables are of nested areas, of which rows would be drawn in areas that do not nest: tabulate by the "
+            "smallest areas, without levels"
+        )
     if not any(counts[0].tables):
         raise QuestionRefused("the release holds the total alone: a model needs a table by one column or more")
     return counts[0]

@@ -15,8 +15,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sordino.ask.queries.tabulation import Objective
 from sordino.core.errors import DeclarationError
-from sordino.tables.strategy import Objective, round_shares
+from sordino.tables.strategy import round_shares
 from sordino.tables.whole_tables import Floats, Integers, round_matrix, round_rows, shift_to_sums
 
 Array = np.ndarray[Any, np.dtype[Any]]

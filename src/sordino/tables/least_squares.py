@@ -17,7 +17,7 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.table_cells import TableCells
-from sordino.tables.range_basis import RangeBasis
+from sordino.tables.range_basis import RangeBasis, find_range_basis
 from sordino.tables.strategy import Axes, count_cells, subsets
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -32,12 +32,12 @@ _LEAST = 1e-12
 class Estimate:
     """A table with the least-squares estimate of each cell, and the variance that all of its cells have.
 
-    `part_variances` has s_A of each part A of the table, see `Part`.
+    `parts` has each part A of the table, see `Part`. With ordered axes no cell's variance is above the one stated.
     """
 
     cells: Floats
     variance: float
-    part_variances: Mapping[Axes, float]
+    parts: Mapping[Axes, Part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ def estimate_tables(
     estimates = {}
     for table in tables:
         cells = add_parts(sizes, parts, table)
-        part_variances = {part: parts[part].variance for part in _parts_of(sizes, table)}
-        estimates[table] = Estimate(cells, table_variance(sizes, parts, table, ordered), part_variances)
+        own = {part: parts[part] for part in _parts_of(sizes, table)}
+        estimates[table] = Estimate(cells, table_variance(sizes, parts, table, ordered), own)
     return estimates
 
 
@@ -157,6 +157,51 @@ def table_variance(
 ) -> float:
     """Return the variance of each cell of a table; with ordered axes, one that no cell's exceeds."""
     return combination_variance(sizes, parts, table, [None] * len(table), ordered)
+
+
+def cell_variances(
+    sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes, ordered: Mapping[int, RangeBasis]
+) -> Floats:
+    """Return the variance of every cell of a table, which differ along its ordered axes."""
+    lengths = [
+        np.diag(ordered[axis].covariance) * ordered[axis].length_squared
+        if axis in ordered
+        else np.full(sizes[axis], 1 - 1 / sizes[axis])
+        for axis in table
+    ]
+    total = np.zeros([sizes[axis] for axis in table])
+    for part in _parts_of(sizes, table):
+        term = np.array(parts[part].variance)
+        for axis, length in zip(table, lengths, strict=True):
+            term = np.multiply.outer(term, length if axis in part else np.full(sizes[axis], 1 / sizes[axis] ** 2))
+        total += term
+    return total
+
+
+def range_variances(
+    sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes, axis: int, ordered: Mapping[int, RangeBasis]
+) -> Floats:
+    """Return the variances of sums over every range of an ordered axis: entry (low, high) is of the keys from low to before high.
+
+    On the table's other axes the sum is of one key, on ordered ones the one with the most variance.
+    """
+    keys = sizes[axis]
+    summed = np.pad(ordered[axis].covariance.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+    ends = np.diag(summed)
+    inside = (ends[:, None] + ends - 2 * summed) * ordered[axis].length_squared
+    counts = np.subtract.outer(np.arange(keys + 1), np.arange(keys + 1)).astype(np.float64)
+    outside = (counts / keys) ** 2
+    variances = np.zeros_like(inside)
+    for part in _parts_of(sizes, table):
+        factor = parts[part].variance
+        for other in table:
+            if other != axis:
+                length = 1 - 1 / sizes[other]
+                if other in ordered:
+                    length = float(np.diag(ordered[other].covariance).max()) * ordered[other].length_squared
+                factor *= length if other in part else 1 / sizes[other] ** 2
+        variances += factor * (inside if axis in part else outside)
+    return np.asarray(variances)
 
 
 def combination_variance(
@@ -219,11 +264,20 @@ def parts_of_cells(measure: TableCells, names: Sequence[str], sizes: Sequence[in
     noises = {
         axes: max(law.variance(), _LEAST) * square for axes, law in zip(strategy.measured, strategy.laws, strict=True)
     }
-    known = estimate_parts(sizes, blank, noises, form=strategy.form)
+    assert strategy.form != "levels"
+    bases = {axis: find_range_basis(sizes[axis]) for axis in strategy.ordered}
+    known = estimate_parts(sizes, blank, noises, form=strategy.form, ordered=bases)
+    public = {part for axes in strategy.known for part in subsets(axis for axis in axes if sizes[axis] > 1)}
     parts: dict[Axes, Part] = {}
     for axes, cells in tables.items():
         for part, values in split_table(axes, cells).items():
-            parts.setdefault(part, Part(values, known[part].variance))
+            variance = _LEAST if part in public else known[part].variance
+            for axis in part:
+                if axis in bases:
+                    # Cells of an ordered column differ: their mean variance stands for all of them.
+                    spread = float(np.trace(bases[axis].covariance)) * bases[axis].length_squared
+                    variance *= spread / (sizes[axis] - 1)
+            parts.setdefault(part, Part(values, variance))
     return parts
 
 

@@ -15,8 +15,8 @@ from sordino.tables.strategy import Axes, subsets
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Patterns of axes that are tried one by one for the joint bound; beyond, each residual counts at its worst.
-_PATTERNS = 2**18
+# Patterns of axes, times residuals, that are tried one by one for the joint bound; beyond, each counts at its worst.
+_PATTERNS = 2**23
 
 
 def residual_counts(marginal: Array) -> Array:
@@ -117,7 +117,8 @@ def joint_rho(
     `sigma_squared` has the parameter of the discrete Gaussian noise of each residual, in its own steps. Under "add_remove"
     this is the sum of the single costs. Under "replace" it is less: one pair of cells cannot be the worst for every
     residual at once, since where they agree on all axes of A nothing moves. The maximum is taken over all sets of axes on
-    which two cells may agree, in floats, and rounded up; with more than 18 axes it is the sum of the single maxima.
+    which two cells may agree, in floats, and rounded up; with many axes, 2^23 sets of axes
+    times residuals, it is the sum of the single maxima.
     """
     _check_rows(rows)
     singles = {
@@ -126,7 +127,7 @@ def joint_rho(
     }
     total = sum((singles[axes] / (2 * sigma) for axes, sigma in sigma_squared.items()), Fraction(0))
     axes_used = sorted({axis for axes in sigma_squared for axis in axes if sizes[axis] > 1})
-    if relation == "add_remove" or 2 ** len(axes_used) > _PATTERNS:
+    if relation == "add_remove" or 2 ** len(axes_used) * len(sigma_squared) > _PATTERNS:
         return total
     alone = Fraction(0)
     pairs = np.zeros(2 ** len(axes_used))

@@ -5,37 +5,58 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from sordino.ask.queries.aggregates.sums import Count
-from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
+from sordino.ask.queries.queryable import ExpectedColumn, LossTooSmall, NoiseForecast, Queryable, ReleaseContent
 from sordino.ask.queries.tabulation import (
     CompiledTabulation,
+    Objective,
+    Table,
     Tabulation,
     TabulationQuery,
     compile_tabulation,
     describe_left_out,
 )
+from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.noisy import Noisy, to_units
 from sordino.core.estimates.table_cells import BY_COLUMNS, CellNoise, Finish, TableCells, TableStrategy, name_table
 from sordino.core.loss import ZCDP, Loss, PureDP, format_number
+from sordino.core.neighbors import Relation
 from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, show_number
 from sordino.core.release_exports import label_kind
-from sordino.tables.least_squares import Estimate, estimate_tables
-from sordino.tables.residual_query import ResidualQuery
+from sordino.tables.hierarchy import estimate_levels, make_levels_whole
+from sordino.tables.least_squares import Estimate, cell_variances, estimate_tables, range_variances
+from sordino.tables.level_tables import (
+    LevelQuery,
+    choose_shares,
+    find_area_variances,
+    find_hierarchy,
+    find_level,
+    level_axes,
+    sum_table,
+)
+from sordino.tables.range_basis import RangeBasis, find_range_basis
+from sordino.tables.residual_query import ResidualQuery, find_bases
 from sordino.tables.strategy import Measured, choose_marginals, choose_residuals, subsets
-from sordino.tables.whole_tables import NotWhole, make_whole
+from sordino.tables.whole_tables import NotWhole, check_margins, make_whole
 
 # Tables whose errors a plan lists in words; `Plan.error` has all of them.
 _LISTED = 24
 # Shares of a loss are rounded to this part.
 _PART = 1 << 24
+# Strategies that are tried until stated errors are kept: each corrects the limits by the noise that the one before would get.
+_TRIES = 8
+_NEARER = 1e-4
+_FAR = 1.01
+# What a width may be off by for the rounding of floats.
+_CLOSE = 1e-9
 # The least variance that least squares weighs by, in square steps: noise of a large loss may have one of 0 in floats.
 _LEAST = 1e-12
 _BIAS = (
@@ -46,18 +67,19 @@ _NOT_WHOLE = "no whole tables with these shared margins were found, so these are
 
 
 Axes = tuple[int, ...]
-Form = Literal["residuals", "marginals", "own"]
+Form = Literal["residuals", "marginals", "levels", "own"]
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMeasure:
     """One measure of a tabulation: its query, the loss of that, and what is made of the noisy vectors.
 
-    `form` says what was measured: residuals or marginals, from which the tables follow by least squares; or each table by its
-    `own`. `laws` are those of the noise of each vector's entries, in its own steps. `noise` is that of each table's cells.
+    `form` says what was measured: residuals, marginals or levels, from which the tables follow by least squares; or each by its
+    `own`. `laws` are those of the noise of each vector's entries, in its own steps. `noise` is that of each table's cells, and
+    `ranges` has the largest variance over all ranges of each ordered column of a table, its other columns at one key.
     """
 
-    query: TabulationQuery | ResidualQuery
+    query: TabulationQuery | ResidualQuery | LevelQuery
     loss: Loss
     form: Form
     measured: tuple[Axes, ...]
@@ -65,6 +87,7 @@ class MeasuredMeasure:
     noise: tuple[CellNoise, ...]
     finish: Finish
     is_sum: bool
+    ranges: Mapping[Table, tuple[tuple[str, float], ...]] = field(default_factory=dict)
 
     @property
     def coarse_step(self) -> int:
@@ -110,15 +133,18 @@ class PreparedTabulation:
 
     @property
     def squared_error(self) -> float:
-        """The weighted sum of squared errors of all cells, each measure in its own steps."""
+        """The weighted sum of squared errors of all cells, or the greatest of them, each measure in its own steps."""
         weights = self.question.weights or (Fraction(1),) * len(self.question.tables)
-        return math.fsum(
-            float(weight) * size * noise.variance / float(measure.query.unit) ** 2
+        errors = [
+            float(weight) * noise.variance / float(measure.query.unit) ** 2
             for measure in self.measures
-            for weight, size, noise in zip(weights, self.sizes, measure.noise, strict=True)
-        )
+            for weight, noise in zip(weights, measure.noise, strict=True)
+        ]
+        if self.question.objective == "greatest":
+            return max(errors)
+        return math.fsum(error * size for error, size in zip(errors, self.sizes * len(self.measures), strict=True))
 
-    def queries(self) -> list[TabulationQuery | ResidualQuery]:
+    def queries(self) -> list[TabulationQuery | ResidualQuery | LevelQuery]:
         """Return the query of each measure."""
         return [measure.query for measure in self.measures]
 
@@ -128,7 +154,13 @@ class PreparedTabulation:
         for aggregate, measure in zip(self.question.measures, self.measures, strict=True):
             widths = [noise.error(confidence, measure.query.unit) for noise in measure.noise]
             names = [name_table(table) or "total" for table in self.question.tables]
-            lines = [f"{name}: +-{show_number(width)}" for name, width in zip(names, widths, strict=True)]
+            lines = []
+            for table, name, width in zip(self.question.tables, names, widths, strict=True):
+                line = f"{name}: +-{show_number(width)}"
+                for column, variance in measure.ranges.get(table, ()):
+                    widest_range = CellNoise(variance).error(confidence, measure.query.unit)
+                    line += f", +-{show_number(widest_range)} in the widest range of {column}"
+                lines.append(line)
             if len(lines) > _LISTED:
                 lines = [*lines[:_LISTED], f"and {len(lines) - _LISTED:,} more tables: error(confidence) has each"]
             widest = max(widths)
@@ -186,7 +218,7 @@ class PreparedTabulation:
         """Return in words how the cells of a measure were made."""
         if measure.form == "own":
             return f"noise in every cell; of the first table: {first}"
-        what = "residuals of tables" if measure.form == "residuals" else "tables"
+        what = {"residuals": "residuals of tables", "marginals": "tables", "levels": "levels of areas"}[measure.form]
         return f"least squares over {len(measure.measured):,} {what} with noise; of the first: {first}"
 
     def _estimate(self, measure: MeasuredMeasure, vectors: Sequence[Sequence[int]]) -> TableCells:
@@ -211,20 +243,68 @@ class PreparedTabulation:
                 cells=tuple(to_units(max(step, 0), unit) for step in steps), linear=linear, least=0, **about
             )
         own_order = tuple(tuple(self.compiled.places(table)) for table in self.question.tables)
-        about["strategy"] = TableStrategy(self.compiled.sizes, own_order, measure.form, measure.measured, measure.laws)
-        estimates = _estimate_cells(self.compiled.sizes, measure, vectors, self.compiled.axes)
+        if measure.form == "levels":
+            return self._estimate_areas(measure, vectors, own_order, about)
+        bases = {} if measure.form == "marginals" else find_bases(self.compiled)
+        public = self.compiled.invariants[self.measures.index(measure)]
+        about["strategy"] = TableStrategy(
+            self.compiled.sizes,
+            own_order,
+            measure.form,
+            measure.measured,
+            measure.laws,
+            tuple(bases),
+            (),
+            tuple(public),
+        )
+        estimates = _estimate_cells(self.compiled.sizes, measure, vectors, self.compiled.axes, bases, public)
         cells = {axes: estimate.cells for axes, estimate in estimates.items()}
         linear = self._in_order(cells, float(unit))
         if measure.finish == "whole":
             step = measure.coarse_step
             try:
-                whole = make_whole({axes: estimate / step for axes, estimate in cells.items()})
+                whole = make_whole(
+                    {axes: estimate / step for axes, estimate in cells.items()}, ordered=bases, known=public
+                )
             except NotWhole:
                 pass
             else:
                 shown = tuple(to_units(int(count) * step, unit) for count in self._in_order(whole, 1))
                 return TableCells(cells=shown, linear=linear, least=0, **about)
         return TableCells(cells=linear, linear=(), **about)
+
+    def _estimate_areas(
+        self, measure: MeasuredMeasure, vectors: Sequence[Any], own_order: tuple[Axes, ...], about: dict[str, Any]
+    ) -> TableCells:
+        """Return the cells of one measure in nested areas, whole from the widest area down."""
+        hierarchy = find_hierarchy(self.compiled)
+        parents = tuple(tuple(parent.tolist()) for parent in self.compiled.parents)
+        about["strategy"] = TableStrategy(
+            self.compiled.sizes, own_order, "levels", measure.measured, measure.laws, (), parents
+        )
+        noisy = [
+            np.array(vector, dtype=np.float64).reshape(areas, -1)
+            for vector, areas in zip(vectors, hierarchy.areas, strict=True)
+        ]
+        levels = [estimate.cells for estimate in estimate_levels(hierarchy, noisy, measure.variances)]
+        unit = measure.query.unit
+
+        def collect(cells: Sequence[Any]) -> dict[Axes, Any]:
+            return {axes: sum_table(axes, self.compiled.sizes, measure.measured, cells) for axes in self.compiled.axes}
+
+        linear = self._in_order(collect(levels), float(unit))
+        if measure.finish != "whole":
+            return TableCells(cells=linear, linear=(), **about)
+        step = measure.coarse_step
+        whole = make_levels_whole(hierarchy, [cells / step for cells in levels])
+        if unit.denominator == 1:
+            # Without a fraction a cell, of which there may be millions.
+            cells = self._in_order(collect(whole), step * unit.numerator)
+            return TableCells(cells=cells, linear=linear, least=0, **about)
+        counts = self._in_order(collect(whole), 1)
+        return TableCells(
+            cells=tuple(to_units(int(count) * step, unit) for count in counts), linear=linear, least=0, **about
+        )
 
     def _in_order(self, cells: Mapping[Axes, Any], factor: float) -> tuple[Any, ...]:
         """Return the cells of all tables, times a factor: each in the order of the table's own columns."""
@@ -265,6 +345,7 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
     count = len(question.measures)
     loss = _share(forecast.loss, Fraction(1, count))
     measures = []
+    refusals: list[LossTooSmall] = []
     notes = list(describe_left_out(question, forecast.domain))
     for i, aggregate in enumerate(question.measures):
         bounds = compiled.vectors[i].bounds
@@ -272,14 +353,20 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
         if finish == "whole" and bounds is not None and bounds[0] < 0:
             notes.append(f"{aggregate.alias} may be below 0, so its tables are linear estimates, not whole ones")
             finish = "linear"
-        if finish == "raw" or not compiled.is_additive(i):
-            if finish != "raw":
-                notes.append(
-                    f"{aggregate.alias} counts different values, which do not add up: its tables need not agree in their margins"
-                )
-            measures.append(_measure_each(question, compiled, i, loss, forecast, finish))
-        else:
-            measures.append(_measure_strategy(question, compiled, i, loss, forecast, finish))
+        own = finish == "raw" or not compiled.is_additive(i)
+        try:
+            prepare = _measure_each if own else _measure_strategy if question.levels is None else _measure_levels
+            measures.append(prepare(question, compiled, i, loss, forecast, finish))
+        except LossTooSmall as refused:
+            refusals.append(refused)
+        if own and finish != "raw":
+            notes.append(
+                f"{aggregate.alias} counts different values, which do not add up: its tables need not agree in their margins"
+            )
+    if refusals:
+        # The largest loss that a measure needs: with it all measures are as they should be.
+        raise max(refusals, key=_needed_amount)
+    notes += _describe_invariants(question)
     if any(measure.finish == "whole" for measure in measures):
         notes.append(_BIAS)
     for aggregate, measure in zip(question.measures, measures, strict=True):
@@ -300,6 +387,32 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
     return PreparedTabulation(question, compiled, tuple(measures), tuple(notes))
 
 
+def _describe_invariants(question: Tabulation) -> list[str]:
+    """Return what is to be known of public counts."""
+    return [
+        f"{i.measure} by {name_table(i.columns) or 'no column'} is public, exact, and not read from the data here "
+        f"(SHA-256 {i.digest}): no noise protects it. The loss is that of the noise of everything else, before these "
+        "counts were put in: it bounds what is learnt beyond them, not what they tell"
+        for i in question.invariants
+    ]
+
+
+def _check_public(compiled: CompiledTabulation, public: Mapping[Axes, Any]) -> None:
+    """Raise QuestionRefused where public counts that agree with each other are those of no table."""
+    try:
+        check_margins(public)
+    except NotWhole:
+        names = [compiled.question.keys[axis].alias for axis in sorted({axis for axes in public for axis in axes})]
+        raise QuestionRefused(
+            f"the invariants over {', '.join(names)} are those of no table of counts, or of too many cells to know: each agrees "
+            "with each, all of them together do not; leave one out"
+        ) from None
+
+
+def _needed_amount(refused: LossTooSmall) -> float:
+    return math.inf if refused.needed is None else float(next(iter(refused.needed.amounts().values())))
+
+
 def _measure_each(
     question: Tabulation,
     compiled: CompiledTabulation,
@@ -313,21 +426,47 @@ def _measure_each(
     moved = [compiled.sensitivity(measure, axes, forecast.neighbors) for axes in tables]
     weights = question.weights or (Fraction(1),) * len(tables)
     pure = isinstance(loss, PureDP)
-    # Laplace noise has a variance of l1^2 / share^2, Gaussian noise of l2^2 / share: these shares make the weighted sum least.
-    scores = []
-    for weight, axes, sensitivity in zip(weights, tables, moved, strict=True):
-        cells = float(weight) * compiled.cells(axes)
-        scores.append(
-            (cells * float(sensitivity.l1) ** 2) ** (1 / 3)
-            if pure
-            else math.sqrt(cells * float(sensitivity.l2_squared))
-        )
     unit = compiled.vectors[measure].unit
     is_sum = compiled.vectors[measure].bounds is not None
-    query = TabulationQuery(question, measure, tables, _shares(scores), unit)
-    laws = tuple(forecast.laws(query, loss))
-    noise = tuple(CellNoise(law.variance() * float(unit) ** 2, own=law) for law in laws)
-    return MeasuredMeasure(query, loss, "own", tables, laws, noise, finish, is_sum)
+    # Laplace noise has a variance of l1^2 / share^2, Gaussian noise of l2^2 / share: these shares make the weighted sum least,
+    # or the greatest weighted variance.
+    costs = [float(s.l1) if pure else float(s.l2_squared) for s in moved]
+    scores = []
+    for weight, axes, cost in zip(weights, tables, costs, strict=True):
+        if question.objective == "greatest":
+            scores.append(math.sqrt(weight) * cost if pure else float(weight) * cost)
+        else:
+            cells = float(weight) * compiled.cells(axes)
+            scores.append((cells * cost**2) ** (1 / 3) if pure else math.sqrt(cells * cost))
+
+    def measure_within(limits: Mapping[Axes, float]) -> MeasuredMeasure:
+        # Which shares of the loss the limited tables need, beside those that they have without limits.
+        needed = [
+            score / sum(scores) * limits.get(axes, math.inf) ** (-0.5 if pure else -1)
+            for score, axes in zip(scores, tables, strict=True)
+        ]
+        shares = _shares(_keep_needed(scores, needed))
+        query = TabulationQuery(question, measure, tables, shares, unit)
+        laws = tuple(forecast.laws(query, loss))
+        noise = tuple(CellNoise(law.variance() * float(unit) ** 2, own=law) for law in laws)
+        return MeasuredMeasure(query, loss, "own", tables, laws, noise, finish, is_sum)
+
+    return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
+
+
+def _keep_needed(scores: Sequence[float], needed: Sequence[float]) -> list[float]:
+    """Return shares in proportion to scores, none below what is needed: the needed ones alone where these pass 1."""
+    if sum(needed) >= 1:
+        return [max(need, 1e-9) for need in needed]
+    fixed: set[int] = set()
+    while True:
+        left = 1 - sum(needed[place] for place in fixed)
+        total = sum(score for place, score in enumerate(scores) if place not in fixed) or 1.0
+        shares = [needed[place] if place in fixed else left * score / total for place, score in enumerate(scores)]
+        short = {place for place, share in enumerate(shares) if place not in fixed and share < needed[place]}
+        if not short:
+            return shares
+        fixed |= short
 
 
 def _measure_strategy(
@@ -342,51 +481,226 @@ def _measure_strategy(
     unit = compiled.vectors[measure].unit
     is_sum = compiled.vectors[measure].bounds is not None
     tables = compiled.axes
+    sizes = compiled.sizes
     pure = isinstance(loss, PureDP)
-    strategy = _choose(compiled.sizes, tables, question.weights, pure=pure)
-    measured = tuple(entry.axes for entry in strategy)
-    marginals = TabulationQuery(question, measure, measured, tuple(entry.share for entry in strategy), unit)
-    query = marginals if pure else ResidualQuery(marginals)
-    laws = tuple(forecast.laws(query, loss))
-    draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, laws, (), finish, is_sum)
-    blank = [np.zeros(compiled.cells(axes)) for axes in measured]
-    expected = _estimate_cells(compiled.sizes, draft, blank, tables)
     square = float(unit) ** 2
-    noise = []
-    for axes in tables:
-        excess = weighted_excess(compiled.sizes, measured, draft.variances, axes) if pure else 0.0
-        noise.append(CellNoise(expected[axes].variance * square, excess))
-    return replace(draft, noise=tuple(noise))
+    bases = find_bases(compiled)
+    public = compiled.invariants[measure]
+    _check_public(compiled, public)
+    if bases and pure:
+        raise LossTooSmall(
+            "ordered columns are measured with Gaussian noise: state a rho, or an epsilon with a delta", None
+        )
+    low, high = compiled.vectors[measure].bounds or (0, 1)
+    # A positive value exchanged for a negative one moves the residuals as one added row does, only further.
+    relation: Relation = "add_remove" if low < 0 < high else forecast.neighbors.relation
+
+    def measure_within(limits: Mapping[Axes, float]) -> MeasuredMeasure:
+        strategy = _choose(
+            sizes,
+            tables,
+            question.weights,
+            question.objective,
+            tuple(limits.items()),
+            tuple(bases),
+            tuple(public),
+            relation=None if pure else relation,
+        )
+        if not strategy:
+            raise QuestionRefused("the invariants say all that the tables ask: nothing is left to measure")
+        measured = tuple(entry.axes for entry in strategy)
+        marginals = TabulationQuery(question, measure, measured, tuple(entry.share for entry in strategy), unit)
+        query = marginals if pure else ResidualQuery(marginals)
+        laws = tuple(forecast.laws(query, loss))
+        draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, laws, (), finish, is_sum)
+        blank = [np.zeros(compiled.cells(axes)) for axes in measured]
+        expected = _estimate_cells(sizes, draft, blank, tables, bases, public)
+        noise = []
+        ranges = {}
+        for table, axes in zip(question.tables, tables, strict=True):
+            excess = weighted_excess(sizes, measured, draft.variances, axes, known=tuple(public)) if pure else 0.0
+            variance = expected[axes].variance
+            differing: tuple[float, ...] = ()
+            if any(axis in bases for axis in axes):
+                of_cells = cell_variances(sizes, expected[axes].parts, axes, bases) / max(variance, 1e-300)
+                own = [axes.index(place) for place in compiled.places(table)]
+                differing = tuple(np.minimum(of_cells.transpose(own).reshape(-1), 1.0).tolist())
+            noise.append(CellNoise(variance * square, excess, None, differing))
+            of_ranges = {
+                axis: float(range_variances(sizes, expected[axes].parts, axes, axis, bases).max()) * square
+                for axis in axes
+                if axis in bases
+            }
+            ranges[table] = tuple((question.keys[axis].alias, variance) for axis, variance in of_ranges.items())
+        return replace(draft, noise=tuple(noise), ranges=ranges)
+
+    return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
+
+
+def _measure_levels(
+    question: Tabulation,
+    compiled: CompiledTabulation,
+    measure: int,
+    loss: Loss,
+    forecast: NoiseForecast,
+    finish: Finish,
+) -> MeasuredMeasure:
+    """Return the measure whose tables are sums over nested areas, each level of which is measured."""
+    unit = compiled.vectors[measure].unit
+    is_sum = compiled.vectors[measure].bounds is not None
+    pure = isinstance(loss, PureDP)
+    hierarchy = find_hierarchy(compiled)
+    measured = tuple(level_axes(compiled))
+    base: list[float] = []
+
+    def measure_within(limits: Mapping[Axes, float]) -> MeasuredMeasure:
+        query = LevelQuery(question, measure, choose_shares(compiled, limits, base, pure=pure), unit)
+        laws = tuple(forecast.laws(query, loss))
+        draft = MeasuredMeasure(query, loss, "levels", measured, laws, (), finish, is_sum)
+        areas = find_area_variances(hierarchy, draft.variances)
+        if not limits:
+            base[:] = [float(variances.mean()) for variances in areas]
+        noise = []
+        for table, axes in zip(question.tables, compiled.axes, strict=True):
+            level = find_level(axes, measured)
+            of_areas = areas[level or 0] if level is not None else np.array([areas[0].sum()])
+            # Other cells of an area have noise of their own: a sum of them has the sum of their variances.
+            cells = math.prod(compiled.sizes[axis] for axis in measured[0][1:])
+            kept = compiled.cells(axes) / len(of_areas)
+            variances = of_areas * float(unit) ** 2 * cells / kept
+            widest = float(variances.max())
+            parts: tuple[float, ...] = ()
+            if level is not None and float(variances.min()) < widest * (1 - 1e-9):
+                own = [compiled.sizes[place] for place in compiled.places(table)]
+                place = compiled.places(table).index(measured[level][0])
+                shape = [-1 if i == place else 1 for i in range(len(own))]
+                parts = tuple(np.broadcast_to((variances / widest).reshape(shape), own).reshape(-1).tolist())
+            # A sum of several Laplace noises has tails between those of one of them and normal ones.
+            noise.append(CellNoise(widest, 3.0 if pure else 0.0, None, parts))
+        return replace(draft, noise=tuple(noise))
+
+    return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
+
+
+def _keep_errors(
+    question: Tabulation,
+    compiled: CompiledTabulation,
+    measure: int,
+    loss: Loss,
+    measure_within: Callable[[Mapping[Axes, float]], MeasuredMeasure],
+) -> MeasuredMeasure:
+    """Return the measure within the errors that are stated for it; raises LossTooSmall where the loss allows none.
+
+    `measure_within` takes the parts of its variance that each table may keep, as its strategy reckons them. What a unit moves
+    and the law of the noise make the widths a little wider or narrower than that, so what was missed is corrected for.
+    """
+    alias = question.measures[measure].alias
+    stated = {error.table: float(error.half_width) for error in question.errors if error.measure == alias}
+    answer = measure_within({})
+    if not stated:
+        return answer
+    places = {table: place for place, table in enumerate(question.tables) if table in stated}
+
+    def find_ratios(answer: MeasuredMeasure) -> dict[Table, float]:
+        widths = {table: float(answer.noise[place].error(0.95, answer.query.unit)) for table, place in places.items()}
+        if answer.form != "own":
+            return {table: (width / stated[table]) ** 2 for table, width in widths.items()}
+        # Widths of a table with noise of its own are whole steps: one stands for up to half a step more.
+        step = float(answer.query.unit)
+        aims = {table: math.floor(stated[table] / step + _CLOSE) for table in widths}
+        return {table: ((width / step + 0.5) / (aims[table] + 0.5)) ** 2 for table, width in widths.items()}
+
+    first = find_ratios(answer)
+    ratios = first
+    correction = 1.0
+    for _ in range(_TRIES):
+        if max(ratios.values()) <= 1 + _CLOSE:
+            return answer
+        limits = {compiled.axes[places[table]]: correction / ratio for table, ratio in first.items() if ratio > 0}
+        before = max(ratios.values())
+        answer = measure_within(limits)
+        ratios = find_ratios(answer)
+        correction /= max(ratios.values()) * (1 + _NEARER)
+        # A strategy that is far off and no nearer, though the limits are tighter, is as near as any.
+        if answer.form != "own" and max(ratios.values()) > max(_FAR, before * (1 - _NEARER)):
+            break
+    worst = max(ratios, key=lambda table: ratios[table])
+    if ratios[worst] <= 1 + _CLOSE:
+        return answer
+    width = show_number(float(answer.noise[places[worst]].error(0.95, answer.query.unit)))
+    # A variance falls with rho, and with the square of epsilon; that of noise in whole steps falls no slower.
+    factor = ratios[worst] if isinstance(loss, ZCDP) else math.sqrt(ratios[worst])
+    raise LossTooSmall(
+        f"{alias} by {name_table(worst) or 'no column'} would be +-{width} at 95% at this loss, not within the "
+        f"+-{show_number(stated[worst])} that errors state",
+        _share(loss, Fraction(factor) * Fraction(1005, 1000)),
+    )
 
 
 @functools.lru_cache(maxsize=64)
 def _choose(
-    sizes: tuple[int, ...], tables: tuple[Axes, ...], weights: tuple[Fraction, ...], *, pure: bool
+    sizes: tuple[int, ...],
+    tables: tuple[Axes, ...],
+    weights: tuple[Fraction, ...],
+    objective: Objective,
+    limits: tuple[tuple[Axes, float], ...],
+    ordered: tuple[int, ...],
+    known: tuple[Axes, ...],
+    *,
+    relation: Relation | None,
 ) -> tuple[Measured, ...]:
-    """Return the strategy; every measure of a question, and the plan that is made again when it is asked, has the same one."""
+    """Return the strategy, of Laplace noise where `relation` is None.
+
+    It is kept: every measure of a question, and the plan that is made again when it is asked, has the same one.
+    """
     stated = [float(weight) for weight in weights] if weights else None
-    return (choose_marginals if pure else choose_residuals)(sizes, tables, weights=stated)
+    if relation is None:
+        return choose_marginals(sizes, tables, weights=stated, objective=objective, known=known, limits=dict(limits))
+    return choose_residuals(
+        sizes,
+        tables,
+        weights=stated,
+        objective=objective,
+        known=known,
+        limits=dict(limits),
+        ordered={axis: find_range_basis(sizes[axis]) for axis in ordered},
+        relation=relation,
+    )
 
 
 def _estimate_cells(
-    sizes: Sequence[int], measure: MeasuredMeasure, vectors: Sequence[Any], tables: Sequence[Axes]
+    sizes: Sequence[int],
+    measure: MeasuredMeasure,
+    vectors: Sequence[Any],
+    tables: Sequence[Axes],
+    bases: Mapping[int, RangeBasis],
+    public: Mapping[Axes, Any],
 ) -> dict[Axes, Estimate]:
     """Return the least-squares estimate of each table, in steps of the measure."""
     form = measure.form
-    assert form != "own"
+    assert form in ("residuals", "marginals")
     noisy = {}
     for axes, vector in zip(measure.measured, vectors, strict=True):
         noisy[axes] = np.array([float(step) for step in vector]).reshape([sizes[axis] for axis in axes])
-    return estimate_tables(sizes, noisy, dict(zip(measure.measured, measure.variances, strict=True)), tables, form=form)
+    variances = dict(zip(measure.measured, measure.variances, strict=True))
+    return estimate_tables(sizes, noisy, variances, tables, form=form, known=public, ordered=bases)
 
 
-def weighted_excess(sizes: Sequence[int], measured: Sequence[Axes], variances: Sequence[float], table: Axes) -> float:
+def weighted_excess(
+    sizes: Sequence[int],
+    measured: Sequence[Axes],
+    variances: Sequence[float],
+    table: Axes,
+    *,
+    known: Sequence[Axes] = (),
+) -> float:
     """Return the excess kurtosis of a cell of a table that follows by least squares from marginals with Laplace noise.
 
     A cell is a weighted sum of all noises. The fourth cumulant of a sum of independent variables is that of each times the
     fourth power of its weight; that of Laplace noise is 3 squared variances. A weight depends on which axes of the noise's
-    cell agree with the cell that is estimated, so it is found once for each such pattern.
+    cell agree with the cell that is estimated, so it is found once for each such pattern. Parts of `known` tables have no noise.
     """
+    exact = {part for axes in known for part in subsets(axis for axis in axes if sizes[axis] > 1)}
 
     def cells(axes: Sequence[int]) -> float:
         return float(math.prod(sizes[axis] for axis in axes))
@@ -411,6 +725,8 @@ def weighted_excess(sizes: Sequence[int], measured: Sequence[Axes], variances: S
         for axis, agrees in zip(shared, agreeing, strict=True):
             times = times * np.where(agrees, 1.0, sizes[axis] - 1.0)
         for part in subsets(shared):
+            if part in exact:
+                continue
             factor = np.full(len(weights), cells(part) ** 2 / (cells(axes) * variance * precision[part] * cells(table)))
             for axis, agrees in zip(shared, agreeing, strict=True):
                 if axis in part:

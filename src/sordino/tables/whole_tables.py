@@ -8,7 +8,7 @@ negative cells of a larger table to 0 would add to it: the errors of large sums 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,18 +32,24 @@ _MOST = 2.0**50
 # programs of 55,000 cells in 35 tables take 20 s.
 _HARD_CELLS = 100_000
 _HARD_NODES = 200
+# Halvings of the shift by which cells within bounds get their sums.
+_HALVINGS = 60
 
 
 class NotWhole(SordinoError):
     """No whole tables with these margins were found: their shared margins form a cycle, as in all tables of three columns."""
 
 
-def make_whole(tables: Mapping[Axes, Floats]) -> dict[Axes, Integers]:
+def make_whole(
+    tables: Mapping[Axes, Floats], *, ordered: Collection[int] = (), known: Mapping[Axes, Integers] | None = None
+) -> dict[Axes, Integers]:
     """Return whole tables without negative cells, near consistent estimates, whose margins agree exactly.
 
     `tables` are the cells that `estimate_tables` returns. All tables have one total, the estimated one rounded, or 0; two
     tables agree in the margin on the axes that they share, and a table that is within another is its margin. Within its
-    margins, a table is the nearest one without negative cells, in squared differences, rounded.
+    margins, a table is the nearest one without negative cells, in squared differences, rounded. On an `ordered` axis, ranges are
+    halved from the whole axis down, so that sums over ranges are near theirs, see `_halve_ranges`. Margins in `known` are kept as
+    they are: whole, not negative, and agreeing where they overlap.
 
     Theorem: for tables of at most two axes, and wherever the margins that a table shares with others have no cycle, whole
     tables with the rounded margins exist: two margins that agree where they overlap are those of a whole table that is not
@@ -59,7 +65,8 @@ def make_whole(tables: Mapping[Axes, Floats]) -> dict[Axes, Integers]:
             raise DeclarationError(f"the table {table} has cells that are no numbers")
         if float(np.abs(cells).sum()) > _MOST:
             raise NotWhole(f"the table {table} has sums that floats do not hold to a unit: state a coarser resolution")
-    sets = sorted(_shared_sets(tables), key=lambda entry: (len(entry), entry))
+    known = known or {}
+    sets = sorted(_shared_sets([*tables, *known]), key=lambda entry: (len(entry), entry))
     inside = {axes: _widest_within(axes, sets) for axes in sets}
     cyclic = [axes for axes in sets if _join_order(inside[axes]) is None]
     if sum(math.prod(_keys(tables, axes)) for axes in cyclic) > _HARD_CELLS:
@@ -67,6 +74,10 @@ def make_whole(tables: Mapping[Axes, Floats]) -> dict[Axes, Integers]:
     whole: dict[Axes, Integers] = {}
     estimates = tables
     for axes in sets:
+        public = next((margin for margin in known if set(axes) <= set(margin)), None)
+        if public is not None:
+            whole[axes] = np.asarray(_margin(public, known[public], axes), dtype=np.int64)
+            continue
         # Margins that were made whole one by one may be those of no table at all where they have a cycle: what has
         # more than one axis is then brought above 0 together, once.
         if cyclic and len(axes) > 1 and estimates is tables:
@@ -75,8 +86,135 @@ def make_whole(tables: Mapping[Axes, Floats]) -> dict[Axes, Integers]:
         table = min((t for t in tables if set(axes) <= set(t)), key=lambda t: (tables[t].size, t))
         cells = _margin(table, estimates[table].astype(np.float64), axes)
         margins = {margin: whole[margin] for margin in inside[axes]}
-        whole[axes] = _round_within(axes, remove_negatives(axes, cells, margins), margins)
+        whole[axes] = _make_one_whole(axes, cells, margins, ordered)
     return {table: whole[table] for table in tables}
+
+
+def check_margins(margins: Mapping[Axes, Integers]) -> None:
+    """Raise NotWhole where no table of cells of at least 0 has these margins, which agree where they overlap.
+
+    Without a cycle there always is one (see `make_whole`); else a linear program says so, for up to a number of cells.
+    """
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    widest = [axes for axes in margins if not any(set(axes) < set(other) for other in margins)]
+    if len(widest) < 3 or _join_order(widest) is not None:
+        return
+    union = tuple(sorted({axis for axes in widest for axis in axes}))
+    sizes = {axis: values.shape[place] for axes, values in margins.items() for place, axis in enumerate(axes)}
+    shape = [sizes[axis] for axis in union]
+    if math.prod(shape) > _HARD_CELLS:
+        raise _explain_failure(union)
+    number = np.arange(math.prod(shape)).reshape(shape)
+    rows = []
+    for axes in widest:
+        groups = _group_cells(union, number, axes)
+        picks = (np.ones(groups.size), (np.repeat(np.arange(len(groups)), groups.shape[1]), groups.ravel()))
+        rows.append(sparse.csr_matrix(picks, shape=(len(groups), number.size)))
+    sums = np.concatenate([margins[axes].ravel() for axes in widest]).astype(np.float64)
+    if linprog(np.zeros(number.size), A_eq=sparse.vstack(rows), b_eq=sums, method="highs").status != 0:
+        raise _explain_failure(union)
+
+
+def _make_one_whole(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers], ordered: Collection[int]) -> Integers:
+    """Return a whole table within its whole margins."""
+    for axis in axes:
+        # Several margins with the axis are more than halves can be split by.
+        if axis in ordered and sum(axis in margin for margin in margins) <= 1:
+            return _halve_ranges(axes, cells, margins, axis, ordered)
+    return _round_within(axes, remove_negatives(axes, cells, margins), margins)
+
+
+def _halve_ranges(
+    axes: Axes, cells: Floats, margins: Mapping[Axes, Integers], axis: int, ordered: Collection[int]
+) -> Integers:
+    """Return a whole table whose sums over ranges of one axis are near those of the estimates.
+
+    The nearest cells that are not negative are far off in sums over many keys, each raised a little, where the noise of
+    single keys is larger than that of ranges. So first the table without the axis is made whole, then each range of keys is
+    split in two: the first half gets what it has by the estimates, half of what their sum and difference say, cut to what the
+    range has, and shifted to the sums of the one margin that has the axis. Each step is within what stands, so it always can
+    be taken.
+    """
+    rest = tuple(other for other in axes if other != axis)
+    place = axes.index(axis)
+    own = next((margin for margin in margins if axis in margin), None)
+    if own is None and rest:
+        total = next(iter(margins.values())).sum() if margins else np.floor(max(float(cells.sum()), 0.0) + 0.5)
+        own = (axis,)
+        sums = _halve_ranges(own, _margin(axes, cells, own), {(): np.array(total, dtype=np.int64)}, axis, ordered)
+    elif own is not None:
+        sums = margins[own]
+    inner = {margin: values for margin, values in margins.items() if axis not in margin}
+    group: Axes = ()
+    if own is not None:
+        group = tuple(other for other in own if other != axis)
+        inner[group] = sums.sum(axis=own.index(axis))
+    inner = {m: values for m, values in inner.items() if not any(set(m) < set(wider) for wider in inner)}
+    whole = inner[()] if not rest and inner else _make_one_whole(rest, cells.sum(axis=place), inner, ordered)
+    # Axes: nodes or keys, the cells of the margin with the axis, and what it does not hold down.
+    split = [axes.index(other) for other in (*group, *[other for other in rest if other not in group])]
+    width = math.prod(cells.shape[axes.index(other)] for other in group)
+    keys = cells.shape[place]
+    estimates = cells.transpose(place, *split).reshape(keys, width, -1)
+    order = [rest.index(axes[other]) for other in split]
+    ranges = [(0, keys)]
+    nodes = np.asarray(whole).transpose(order).reshape(1, width, -1)
+    wanted = None
+    if rest:
+        assert own is not None
+        turned = sums.transpose(own.index(axis), *[own.index(other) for other in group]).reshape(keys, width)
+        wanted = np.concatenate([np.zeros((1, width), dtype=np.int64), turned.cumsum(axis=0)])
+    below = np.concatenate([np.zeros((1, *estimates.shape[1:])), estimates.cumsum(axis=0)])
+    while any(high - low > 1 for low, high in ranges):
+        wide = np.array([high - low > 1 for low, high in ranges])
+        lows, highs = np.array(ranges).T
+        middles = np.where(wide, (lows + highs) // 2, highs)
+        first = below[middles] - below[lows]
+        second = below[highs] - below[middles]
+        aim = (first - second + nodes) / 2
+        halves = nodes.copy()
+        target = None if wanted is None else (wanted[middles] - wanted[lows])[wide]
+        halves[wide] = _fill_within(aim[wide], nodes[wide], target)
+        split_nodes = []
+        split_ranges = []
+        for node, half, low, middle, high in zip(nodes, halves, lows, middles, highs, strict=True):
+            split_nodes.append(half)
+            split_ranges.append((int(low), int(middle)))
+            if middle < high:
+                split_nodes.append(node - half)
+                split_ranges.append((int(middle), int(high)))
+        nodes = np.stack(split_nodes)
+        ranges = split_ranges
+    back = nodes.reshape(keys, *[cells.shape[other] for other in split])
+    return back.transpose(np.argsort([place, *split]))
+
+
+def _fill_within(aim: Floats, most: Integers, sums: Integers | None) -> Integers:
+    """Return the nearest whole cells from 0 to `most`, whose last axis has these sums where they are given."""
+    if sums is None:
+        return np.clip(np.floor(aim + 0.5), 0, most).astype(np.int64)
+    low = -np.maximum(aim.max(axis=-1), 0.0) - 1
+    high = (most - aim).max(axis=-1) + 1
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        less = np.clip(aim + middle[..., None], 0, most).sum(axis=-1) < sums
+        low = np.where(less, middle, low)
+        high = np.where(less, high, middle)
+    cells = np.clip(aim + high[..., None], 0, most)
+    whole = np.floor(cells + 1e-9).astype(np.int64)
+    need = sums - whole.sum(axis=-1)
+    while need.any():
+        # Units go to the cells furthest below what they are near, among those with room, or come from those furthest above.
+        rest = cells - whole
+        gain = np.argsort(np.argsort(-np.where(whole < most, rest, -np.inf), axis=-1, kind="stable"), axis=-1)
+        lose = np.argsort(np.argsort(np.where(whole > 0, rest, np.inf), axis=-1, kind="stable"), axis=-1)
+        step = (gain < need[..., None]) & (whole < most)
+        back = (lose < -need[..., None]) & (whole > 0)
+        whole = whole + step - back
+        need = sums - whole.sum(axis=-1)
+    return np.asarray(whole)
 
 
 def remove_negatives(axes: Axes, cells: Floats, margins: Mapping[Axes, Integers]) -> Floats:

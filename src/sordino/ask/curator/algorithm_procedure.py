@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,13 +28,14 @@ from sordino.ask.curator.plan import (
 )
 from sordino.ask.curator.question_reading import register_procedure
 from sordino.ask.queries.query import refuse_foreign
-from sordino.ask.queries.queryable import PreparedAlgorithm, ReleaseContent, ScanQuery, VectorQuery
+from sordino.ask.queries.queryable import LossTooSmall, PreparedAlgorithm, ReleaseContent, ScanQuery, VectorQuery
 from sordino.ask.queries.tabulation import Tabulation
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.accounting.gaussian_dp import vectors_rho_for
 from sordino.core.domain import Domain
+from sordino.core.errors import QuestionRefused
 from sordino.core.lazy import load_feature
-from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP
+from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number
 from sordino.core.mechanisms.noise_choice import cheapest, smooth_vectors
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.laws import NoiseLaw
@@ -143,13 +145,18 @@ def plan_by_algorithm(question: AlgorithmQuestion, table: TableContext, *, asked
     """Return the plan of a question that an algorithm answers; of (epsilon, delta) by the noise of the least squared error.
 
     Raises QuestionRefused where the algorithm has no private answer to it. All that it may ask is asked of the forecast here,
-    so nothing that a session would refuse is charged.
+    so nothing that a session would refuse is charged. A stated error that no noise meets is refused with a loss that would.
     """
     prepare = load_feature(question.algorithm)
     plans: list[AlgorithmProcedure] = []
+    refusals: list[LossTooSmall] = []
     for event, inner, smooth in _currencies(asked):
         forecast = Forecast(table.domain, table.neighbors, inner, smooth)
-        prepared: PreparedAlgorithm = prepare(question, forecast)
+        try:
+            prepared: PreparedAlgorithm = prepare(question, forecast)
+        except LossTooSmall as refused:
+            refusals.append(refused)
+            continue
         for query in prepared.queries():
             refuse_foreign(query)
         rows = PlannedRows(prepared.rows)
@@ -167,8 +174,56 @@ def plan_by_algorithm(question: AlgorithmQuestion, table: TableContext, *, asked
                 smooth=smooth,
             )
         )
+    if not plans:
+        raise _name_needed_loss(refusals, asked)
     best = min(plans, key=lambda procedure: procedure.prepared.squared_error)
     return price(best, table, asked=asked)
+
+
+def _name_needed_loss(refusals: Sequence[LossTooSmall], asked: Loss) -> QuestionRefused:
+    """Return the refusal of a loss that is too small, with the least one that a refusal names, in the terms of the loss asked."""
+    epsilons = []
+    for refused in refusals:
+        needed = refused.needed
+        if needed is None:
+            continue
+        if isinstance(needed, PureDP):
+            epsilons.append(needed.epsilon)
+        elif isinstance(asked, ZCDP):
+            return QuestionRefused(f"{refused}; rho {format_number(_round_up(needed.amounts()['rho']))} would do")
+        else:
+            assert isinstance(asked, ApproxDP)
+            epsilons.append(_epsilon_for(needed.amounts()["rho"], asked))
+    if not epsilons:
+        return QuestionRefused(str(refusals[0]))
+    delta = f" with delta {format_number(asked.delta)}" if isinstance(asked, ApproxDP) else ""
+    words = next(str(refused) for refused in refusals if refused.needed is not None)
+    return QuestionRefused(f"{words}; epsilon {format_number(_round_up(min(epsilons)))}{delta} would do")
+
+
+def _epsilon_for(rho: Fraction, asked: ApproxDP) -> Fraction:
+    """Return an epsilon at which (epsilon, delta) is counted as at least this rho."""
+
+    def is_enough(epsilon: Fraction) -> bool:
+        smooth = vectors_rho_for(epsilon, asked.delta)
+        counted = adaptive_event(ApproxDP(epsilon, asked.delta), smooth)[1]
+        return counted.amounts()["rho"] >= rho
+
+    low = asked.epsilon
+    high = 2 * asked.epsilon
+    while not is_enough(high):
+        low = high
+        high *= 2
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def _round_up(amount: Fraction) -> Fraction:
+    """Return a number of three digits that is no smaller."""
+    with localcontext(Context(prec=3, rounding=ROUND_CEILING)) as context:
+        return Fraction(context.divide(Decimal(amount.numerator), Decimal(amount.denominator)))
 
 
 def _currencies(asked: Loss) -> list[tuple[Event, Loss, bool]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, runti
 from sordino.ask.queries.adaptive.marginal import ContingencyTable, Integers, SparseCounts, VectorShare
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.core.domain import Domain
+from sordino.core.errors import QuestionRefused
 from sordino.core.loss import Loss, LossArguments, Number, show_arguments
 from sordino.core.neighbors import Neighbors
 from sordino.core.primitives import Primitives
@@ -144,6 +145,17 @@ class ExpectedColumn:
     words: str
     parts: tuple[tuple[tuple[str, ...], float], ...] = ()
     lines: tuple[str, ...] = ()
+
+
+class LossTooSmall(QuestionRefused):
+    """Say that an algorithm cannot do what is asked with the noise of its loss.
+
+    `needed` is a loss at which it can, in the same currency; None where only another kind of noise will do.
+    """
+
+    def __init__(self, message: str, needed: Loss | None) -> None:
+        super().__init__(message)
+        self.needed = needed
 
 
 class NoiseForecast(Protocol):

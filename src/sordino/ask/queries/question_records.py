@@ -40,7 +40,7 @@ from sordino.ask.queries.sequences import (
     check_sequence,
 )
 from sordino.ask.queries.sql.parse import SqlText, sql
-from sordino.ask.queries.tabulation import Tabulation, check_tabulation
+from sordino.ask.queries.tabulation import Invariant, Levels, StatedError, Tabulation, check_tabulation
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import format_number, to_fraction
 from sordino.core.neighbors import ContributionBounds
@@ -54,7 +54,7 @@ _QUESTIONS: list[type] = [Aggregation, MostCommon, Tabulation]
 _PARTS = (
     *_QUESTIONS,
     *(Grouping, PostProcessing, FormulaColumn, KeyList, UnitValue, ContributionBounds),
-    *(SequenceValue, SequenceOrder, FrameReach),
+    *(SequenceValue, SequenceOrder, FrameReach, StatedError, Levels, Invariant),
 )
 _KINDS = {kind.__name__: kind for kind in (*_NODES, *_AGGREGATES, *_STEPS, *_PARTS)}
 _OPEN: dict[Any, tuple[type, ...]] = {Aggregate: _AGGREGATES, RowStep: _STEPS, PublicTable: ()}

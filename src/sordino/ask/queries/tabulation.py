@@ -7,12 +7,14 @@ is made of their noisy values, an algorithm over a Queryable decides (`sordino.t
 from __future__ import annotations
 
 import functools
+import hashlib
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
@@ -30,7 +32,7 @@ from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.query import Aggregate, Vector
 from sordino.ask.queries.queryable import Scan
 from sordino.core.domain import Domain
-from sordino.core.errors import QuestionRefused, nearest
+from sordino.core.errors import QuestionRefused, SordinoError, nearest
 from sordino.core.estimates.table_cells import BY_COLUMNS, Finish, name_table
 from sordino.core.loss import Number, format_number, to_fraction
 from sordino.core.neighbors import Neighbors, Sensitivity
@@ -41,14 +43,61 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Table = tuple[str, ...]
+Objective = Literal["sum", "greatest"]
+LevelShares = Literal["equal", "least"]
 
 # Cells of all tables together: a release holds each with its keys.
 _MOST_CELLS = 1_000_000
 _MOST_TABLES = 10_000
 _MOST_MEASURES = 64
+# Cells of the smallest of nested areas, which are arrays, and of all tables of them.
+_MOST_AREA_CELLS = 6_000_000
+# Keys of a column that is measured for ranges.
+_MOST_ORDERED = 1_024
 # Cells that several tables are counted by in one scan, from which each follows by sums.
 _MOST_SCANNED = 1 << 18
 _MEASURED = (Count, Sum, Distinct)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedError:
+    """The half-width at 95% that no cell of a measure in a table may pass before it is made whole."""
+
+    table: Table
+    measure: str
+    half_width: Fraction
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """Exact counts that are public already: of the cells of `columns`, `keys` has the key in each column, `counts` the count."""
+
+    columns: Table
+    measure: str
+    keys: tuple[tuple[str | int | bool | None, ...], ...]
+    counts: tuple[int, ...]
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the keys and counts."""
+        return hashlib.sha256(json.dumps([self.keys, self.counts], separators=(",", ":")).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Nested areas from a public table: `columns` from the widest to that of the private table, `areas` a row for each key of it.
+
+    `shares` of the loss are "equal" for all levels, or "least" for the least errors of the tables asked for.
+    """
+
+    columns: tuple[str, ...]
+    areas: tuple[tuple[str | int, ...], ...]
+    shares: LevelShares = "least"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the areas, which are too many to be read in a question."""
+        return hashlib.sha256(json.dumps(self.areas, separators=(",", ":")).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +105,10 @@ class Tabulation:
     """Ask for the `measures` of the rows where `where` is true, in each cell of several `tables`.
 
     `keys` are the columns of all tables, each once; a table names those that it has, and the empty one is the total. `weights`
-    are of the tables in order, and empty where all count alike. Every cell of declared keys appears, also where no row has
-    it. A row without a key in any column of the tabulation is in none of its tables, so that all are about the same rows.
+    are of the tables in order, and empty where all count alike; `objective` says whether the sum or the greatest of squared
+    errors is least, within the stated `errors`. Ranges of the keys of `ordered` columns have little error. Every cell of
+    declared keys appears, also where no row has it. A row without a key in any column of the tabulation is in none of its
+    tables, so that all are about the same rows.
     """
 
     tables: tuple[Table, ...]
@@ -66,6 +117,11 @@ class Tabulation:
     finish: Finish = "whole"
     where: Node | None = None
     weights: tuple[Fraction, ...] = ()
+    objective: Objective = "sum"
+    errors: tuple[StatedError, ...] = ()
+    ordered: tuple[str, ...] = ()
+    levels: Levels | None = None
+    invariants: tuple[Invariant, ...] = ()
     # A column by whose value each row counts, and what is done to the released numbers for publication.
     row_weights: str | None = None
     suppress_below: Fraction | None = None
@@ -105,10 +161,21 @@ class Tabulation:
         if self.weights:
             least = f", errors weighted {', '.join(format_number(weight) for weight in self.weights[:6])}"
             least += ", ..." if len(self.weights) > 6 else ""
+        if self.objective == "greatest":
+            least += ", the widest table as near as can be"
+        if self.errors:
+            named = [f"{format_number(e.half_width)} in {name_table(e.table) or 'the total'}" for e in self.errors[:6]]
+            least += f", errors of at most {', '.join(named)}{', ...' if len(self.errors) > 6 else ''}"
+        if self.ordered:
+            least += f", for ranges of {join_words([words[name] for name in self.ordered])}"
+        if self.levels is not None:
+            least += f", areas nested as {' > '.join(self.levels.columns)}"
+        public = [f"{name_table(i.columns) or 'in all'} (SHA-256 {i.digest[:16]}...)" for i in self.invariants]
+        given = f"; with exact public counts by {join_words(public)}" if public else ""
         counted = "" if self.row_weights is None else f", each row counted by its {self.row_weights}"
         published = "" if self.suppress_below is None else f", none of fewer than {format_number(self.suppress_below)}"
         published += "" if self.round_to is None else f", rounded to multiples of {format_number(self.round_to)}"
-        return f"{what}{counted}, {'; '.join(shown)}{where}; {how}{least}{published}"
+        return f"{what}{counted}, {'; '.join(shown)}{where}; {how}{least}{published}{given}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
@@ -120,6 +187,17 @@ class Tabulation:
             "where": plain(self.where),
             "weights": [format_number(weight) for weight in self.weights],
         }
+        # What is stated seldom is only there where it is, so that earlier answers are found again.
+        if self.objective != "sum":
+            data["objective"] = self.objective
+        if self.ordered:
+            data["ordered"] = list(self.ordered)
+        if self.levels is not None:
+            data["levels"] = [list(self.levels.columns), self.levels.digest, self.levels.shares]
+        if self.invariants:
+            data["invariants"] = [[list(i.columns), i.measure, i.digest] for i in self.invariants]
+        if self.errors:
+            data["errors"] = [[list(e.table), e.measure, format_number(e.half_width)] for e in self.errors]
         # Only where stated, so that earlier answers are found again.
         if self.row_weights is not None:
             data["row_weights"] = self.row_weights
@@ -136,6 +214,11 @@ def tabulate(
     finish: Finish = "whole",
     where: Expr | None = None,
     weights: Mapping[Any, Number] | Sequence[Number] | None = None,
+    objective: Objective = "sum",
+    errors: Mapping[Any, Number | Mapping[str, Number]] | None = None,
+    ordered: Sequence[str] = (),
+    levels: Mapping[str, Any] | None = None,
+    invariants: Mapping[Any, Any] | None = None,
     row_weights: str | None = None,
     suppress_below: Number | None = None,
     round_to: Number | None = None,
@@ -146,6 +229,14 @@ def tabulate(
     of each to counts, sums of bounded numbers and counts of different values; without them rows are counted. `finish` is
     "whole" (consistent, whole, not negative), "linear" (consistent and unbiased, with exact intervals) or "raw" (each table
     with noise of its own). `weights`, by table or one for each in order, say which tables' squared errors count for more.
+    `objective` "greatest" makes the greatest weighted variance of a cell least, in place of the sum over all cells. `errors` are
+    half-widths at 95% that tables must not pass, {("region", "sex"): 50}, by measure where there are several; a loss at which
+    they cannot be met is refused, with the one that would. `ordered` names columns whose keys will be added up over ranges,
+    such as ages: they are measured so that every range has little error. `levels` are nested areas, from a public table:
+    {"columns": ["state", "county", "tract"], "areas": table}, the last of which is a column of the private table; tables may
+    name each of them, and every area is the sum of the areas in it. `invariants` are exact counts that are public already, by
+    columns: {("region",): table}, a table with these columns and one of the name of the count. They are never read from the
+    data: tables agree with them, and no noise is spent on them.
 
     Of surveys, `row_weights` names the column of sampling weights: each row counts by its own, clipped to the declared bounds.
     Cells whose released count is below `suppress_below` are not shown, and what is shown is rounded to multiples of
@@ -167,6 +258,11 @@ def tabulate(
     listed = [[table] if isinstance(table, (str, Expr)) else table for table in tables]
     named: dict[str, Grouping] = {}
     named_tables = tuple([_read_table(table, named) for table in listed])
+    nested = None if levels is None else _read_levels(levels)
+    if nested is not None:
+        # Rows are counted by the smallest areas, whether a table names these or not.
+        for name in nested.columns:
+            named.setdefault(name, Grouping(name, col(name).node))
     question = Tabulation(
         named_tables,
         tuple(named.values()),
@@ -174,12 +270,17 @@ def tabulate(
         finish,
         None if where is None else where.node,
     )
+    question = replace(question, weights=_read_weights(weights, question.tables), objective=objective)
+    question = replace(question, ordered=_read_ordered(ordered), levels=nested)
+    question = replace(
+        question, errors=_read_errors(errors, question), invariants=_read_invariants(invariants, question)
+    )
     survey: dict[str, Any] = {
         "row_weights": row_weights,
         "suppress_below": None if suppress_below is None else to_fraction(suppress_below, name="suppress_below"),
         "round_to": None if round_to is None else to_fraction(round_to, name="round_to"),
     }
-    return check_tabulation(replace(question, weights=_read_weights(weights, question.tables), **survey))
+    return check_tabulation(replace(question, **survey))
 
 
 def _read_table(table: Any, named: dict[str, Grouping]) -> Table:
@@ -223,16 +324,182 @@ def _read_weights(weights: Any, tables: Sequence[Table]) -> tuple[Fraction, ...]
                 f"weights are numbers by table, or {len(tables):,} of them in the order of the tables"
             )
         weights = dict(zip(tables, weights, strict=True))
-    known = {frozenset(table): place for place, table in enumerate(tables)}
     found = [Fraction(1)] * len(tables)
     for table, weight in weights.items():
-        names = (table,) if isinstance(table, str) else table
-        place = known.get(frozenset(names)) if isinstance(names, (tuple, frozenset)) else None
-        if place is None:
-            near = nearest(name_table(tuple(map(str, names))), [name_table(t) for t in tables])
-            raise QuestionRefused(f"weights name a table {table!r:.60} that is not tabulated; {near}")
-        found[place] = to_fraction(weight, name="weights")
+        found[_place_table(table, tables, "weights")] = to_fraction(weight, name="weights")
     return tuple(found)
+
+
+def _read_errors(errors: Any, question: Tabulation) -> tuple[StatedError, ...]:
+    """Return the stated errors, in the order of the tables and measures."""
+    if errors is None:
+        return ()
+    if not isinstance(errors, Mapping):
+        raise QuestionRefused('errors are half-widths by table, such as {("region", "sex"): 50}')
+    names = [measure.alias for measure in question.measures]
+    stated: list[StatedError] = []
+    for table, widths in errors.items():
+        place = _place_table(table, question.tables, "errors")
+        if not isinstance(widths, Mapping):
+            if len(names) > 1:
+                raise QuestionRefused(
+                    f"errors of {len(names)} measures are stated by name, such as {{{names[0]!r}: 50}}"
+                )
+            widths = {names[0]: widths}
+        for name, width in widths.items():
+            if name not in names:
+                raise QuestionRefused(
+                    f"errors name a measure {name!r:.60} that is not asked for; {nearest(str(name), names)}"
+                )
+            stated.append(StatedError(question.tables[place], name, to_fraction(width, name="errors")))
+    order = {table: place for place, table in enumerate(question.tables)}
+    return tuple(sorted(stated, key=lambda error: (order[error.table], names.index(error.measure))))
+
+
+def _read_ordered(ordered: Any) -> tuple[str, ...]:
+    if isinstance(ordered, str) or not isinstance(ordered, Sequence) or not all(isinstance(o, str) for o in ordered):
+        raise QuestionRefused('ordered is a list of columns, such as ["age"]')
+    return tuple(ordered)
+
+
+def _read_levels(levels: Any) -> Levels:
+    """Return nested areas out of a mapping of columns, areas and, if wanted, shares."""
+    if isinstance(levels, Levels):
+        return levels
+    form = 'levels are {"columns": ["state", "county", "tract"], "areas": a public table with these columns}'
+    if not isinstance(levels, Mapping):
+        raise QuestionRefused(form)
+    for key in levels:
+        if key not in ("columns", "areas", "shares"):
+            raise QuestionRefused(f"levels have no {key!r:.40}; {nearest(str(key), ('columns', 'areas', 'shares'))}")
+    columns = levels.get("columns")
+    areas = levels.get("areas")
+    if isinstance(columns, str) or not isinstance(columns, Sequence) or not all(isinstance(c, str) for c in columns):
+        raise QuestionRefused(form)
+    if hasattr(areas, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        table = pa.table(areas)
+        missing = next((name for name in columns if name not in table.column_names), None)
+        if missing is not None:
+            raise QuestionRefused(f"the areas have no column {missing!r:.40}; {nearest(missing, table.column_names)}")
+        areas = list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
+    if isinstance(areas, (str, bytes)) or not isinstance(areas, Sequence):
+        raise QuestionRefused(form)
+    rows = tuple(tuple(row) if isinstance(row, (list, tuple)) else (row,) for row in areas)
+    return Levels(tuple(columns), rows, levels.get("shares", "least"))
+
+
+def _read_invariants(invariants: Any, question: Tabulation) -> tuple[Invariant, ...]:
+    """Return public counts out of tables by their columns, of Arrow or lists of mappings."""
+    if invariants is None:
+        return ()
+    if not isinstance(invariants, Mapping):
+        raise QuestionRefused('invariants are public tables by their columns, such as {("region",): table}')
+    counted = [measure.alias for measure in question.measures if isinstance(measure, Count)]
+    read: list[Invariant] = []
+    for table, source in invariants.items():
+        columns = (table,) if isinstance(table, str) else tuple(table)
+        named = name_table(tuple(map(str, columns))) or "()"
+        if hasattr(source, "__arrow_c_stream__"):
+            import pyarrow as pa
+
+            source = pa.table(source).to_pylist()
+        if not isinstance(source, Sequence) or not all(isinstance(row, Mapping) for row in source) or not source:
+            raise QuestionRefused(f"the invariant by {named} is a table of public counts, or a list of rows by column")
+        names = [name for name in source[0] if name not in columns]
+        missing = next((name for name in columns if name not in source[0]), None)
+        if missing is not None or not names:
+            raise QuestionRefused(
+                f"the table of the invariant by {named} has the columns {', '.join(map(str, source[0]))}: it needs "
+                f"{', '.join(map(str, (*columns, *counted[:1])))}"
+            )
+        for name in names:
+            if name not in counted:
+                raise QuestionRefused(
+                    f"the invariant by {named} has a column {name!r:.40} that is no count of rows asked for; "
+                    f"{nearest(str(name), counted)}"
+                )
+            counts = [_read_count(row.get(name), named) for row in source]
+            keys = tuple(tuple(row.get(column) for column in columns) for row in source)
+            read.append(Invariant(columns, name, keys, tuple(counts)))
+    return tuple(read)
+
+
+def _read_count(value: Any, named: str) -> int:
+    try:
+        count = to_fraction(value, name="invariants")
+    except SordinoError:
+        count = Fraction(-1)
+    if count < 0 or count.denominator != 1:
+        raise QuestionRefused(f"the invariant by {named} has a count {value!r:.40}: counts are whole and not below 0")
+    return int(count)
+
+
+def _check_invariant(question: Tabulation, invariant: Invariant) -> None:
+    """Raise QuestionRefused where a public count is of no table, or its question cannot agree with it."""
+    named = name_table(invariant.columns) or "()"
+    if len(set(invariant.columns)) < len(invariant.columns):
+        raise QuestionRefused(f"the invariant by {named} has a column twice")
+    if not any(set(invariant.columns) <= set(table) for table in question.tables):
+        raise QuestionRefused(f"the invariant by {named} is within no table: ask for a table with these columns")
+    if not any(m.alias == invariant.measure and isinstance(m, Count) for m in question.measures):
+        raise QuestionRefused(
+            f"the invariant by {named} is of {invariant.measure!r:.40}, which is no count of rows asked for"
+        )
+    if question.finish == "raw" or question.levels is not None or question.row_weights is not None:
+        raise QuestionRefused(
+            'tables of counts of rows agree with invariants by least squares: without finish="raw", levels= and row_weights='
+        )
+    if len(invariant.keys) != len(invariant.counts) or any(count < 0 for count in invariant.counts):
+        raise QuestionRefused(f"the invariant by {named} has one count of at least 0 for each key")
+
+
+def _check_levels(question: Tabulation, nested: Levels) -> None:
+    """Raise QuestionRefused where areas do not nest, or a question asks of them what they do not give."""
+    columns = nested.columns
+    if len(columns) < 2 or len(set(columns)) < len(columns):
+        raise QuestionRefused("levels have at least two columns, each once, from the widest area to the smallest")
+    if nested.shares not in get_args(LevelShares):
+        raise QuestionRefused(f'shares of levels are "equal" or "least", not {nested.shares!r:.40}')
+    if question.finish == "raw" or question.ordered:
+        raise QuestionRefused('levels are one least squares over all areas: without finish="raw" and ordered=')
+    for table in question.tables:
+        if sum(name in columns for name in table) > 1:
+            raise QuestionRefused(
+                f"the table {list(table)} has several levels: one says in which areas of the others it lies"
+            )
+    for measure in question.measures:
+        if isinstance(measure, Distinct):
+            raise QuestionRefused(f"measure {measure.alias!r} counts different values, which do not add up over levels")
+    if not nested.areas:
+        raise QuestionRefused("the public table of the levels has no rows")
+    above: dict[tuple[int, str | int], str | int] = {}
+    leaves: set[str | int] = set()
+    for row in nested.areas:
+        if len(row) != len(columns) or not all(isinstance(label, (str, int)) for label in row):
+            raise QuestionRefused(f"each row of the areas has a name in each of {', '.join(columns)}, not {row!r:.60}")
+        if row[-1] in leaves:
+            raise QuestionRefused(f"the areas have {columns[-1]} {row[-1]!r:.40} twice")
+        leaves.add(row[-1])
+        for level in range(1, len(row)):
+            parent = above.setdefault((level, row[level]), row[level - 1])
+            if parent != row[level - 1]:
+                raise QuestionRefused(
+                    f"the {columns[level]} {row[level]!r:.40} lies in {parent!r:.40} and in {row[level - 1]!r:.40}: areas nest, "
+                    "so give two areas two names, such as codes"
+                )
+
+
+def _place_table(table: Any, tables: Sequence[Table], argument: str) -> int:
+    """Return the place of a table that an argument names by its columns, in any order."""
+    known = {frozenset(one): place for place, one in enumerate(tables)}
+    names = (table,) if isinstance(table, str) else table
+    place = known.get(frozenset(names)) if isinstance(names, (tuple, frozenset)) else None
+    if place is None:
+        near = nearest(name_table(tuple(map(str, names))), [name_table(t) for t in tables])
+        raise QuestionRefused(f"{argument} name a table {table!r:.60} that is not tabulated; {near}")
+    return place
 
 
 def _weigh_rows(measure: Aggregate, weights: str | None) -> Aggregate:
@@ -283,7 +550,8 @@ def check_tabulation(question: Tabulation) -> Tabulation:
         if other is not table:
             raise QuestionRefused(f"the tables {list(other)} and {list(table)} are the same: leave one out")
     used = {name for table in tables for name in table}
-    idle = next((name for name in aliases if name not in used), None)
+    nested = () if question.levels is None else question.levels.columns
+    idle = next((name for name in aliases if name not in used and name not in nested), None)
     if idle is not None or len(set(aliases)) < len(aliases):
         raise QuestionRefused("the columns of a tabulation are those of its tables, each once")
     if not 0 < len(question.measures) <= _MOST_MEASURES:
@@ -310,6 +578,34 @@ def check_tabulation(question: Tabulation) -> Tabulation:
         if weight <= 0:
             named = name_table(table) or "the total"
             raise QuestionRefused(f"the weight of {named} must be above 0, not {format_number(weight)}")
+    if question.objective not in get_args(Objective):
+        raise QuestionRefused(f'objective is "sum" or "greatest", not {question.objective!r:.40}')
+    if question.errors and question.objective != "sum":
+        raise QuestionRefused('errors say how wrong tables may be: state them without objective="greatest"')
+    for name in question.ordered:
+        if name not in aliases:
+            raise QuestionRefused(f"ordered names a column {name!r:.60} of no table; {nearest(name, aliases)}")
+    if len(set(question.ordered)) < len(question.ordered):
+        raise QuestionRefused("ordered names each column once")
+    if question.ordered and question.finish == "raw":
+        raise QuestionRefused(
+            'ordered columns are measured together: with finish="raw" each table has noise of its own'
+        )
+    if question.levels is not None:
+        if not set(nested) <= set(aliases):
+            raise QuestionRefused("levels are columns of the tabulation")
+        _check_levels(question, question.levels)
+    for invariant in question.invariants:
+        _check_invariant(question, invariant)
+    if len({(frozenset(i.columns), i.measure) for i in question.invariants}) < len(question.invariants):
+        raise QuestionRefused("invariants state the counts of each set of columns once")
+    measures = {measure.alias for measure in question.measures}
+    for error in question.errors:
+        if error.table not in tables or error.measure not in measures or error.half_width <= 0:
+            named = name_table(error.table) or "the total"
+            raise QuestionRefused(f"the error of {named} must be a half-width above 0 of a table and measure asked for")
+    if len({(error.table, error.measure) for error in question.errors}) < len(question.errors):
+        raise QuestionRefused("errors state each table and measure once")
     _check_survey(question)
     return question
 
@@ -319,12 +615,18 @@ def check_tabulation(question: Tabulation) -> Tabulation:
 
 @dataclass(frozen=True)
 class CompiledTabulation:
-    """A tabulation with its meaning over a domain: declared keys, condition, and the vector that each measure is."""
+    """A tabulation with its meaning over a domain: declared keys, condition, and the vector that each measure is.
+
+    `parents` has, for each level of areas but the widest, the area of the level above that each area lies in; `invariants` the
+    public counts of each measure, as arrays by columns.
+    """
 
     question: Tabulation
     keys: tuple[Keys, ...]
     condition: Build | None
     vectors: tuple[Vector, ...]
+    parents: tuple[Any, ...] = ()
+    invariants: tuple[Mapping[tuple[int, ...], Any], ...] = ()
 
     @functools.cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -355,10 +657,26 @@ class CompiledTabulation:
         A row may always drop out: its key may be missing, and conditions leave rows out. Bounds act on the rows of a unit,
         whatever their cells, so that all tables are about the same rows.
         """
+        return self.bound(measure, self.cells(axes), neighbors)
+
+    def bound(self, measure: int, cells: int, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit moves so many cells, of which each row is in one at most."""
         vector = self.vectors[measure]
         enforced = neighbors.enforce(None, by_group=False)
-        moved = vector.sensitivity(enforced, cells=self.cells(axes), droppable=True)
+        moved = vector.sensitivity(enforced, cells=cells, droppable=True)
         return moved.rescale(1 / vector.unit)
+
+    @functools.cached_property
+    def level_places(self) -> tuple[int, ...]:
+        """The places of the columns of areas, the widest first."""
+        nested = self.question.levels
+        aliases = [key.alias for key in self.question.keys]
+        return () if nested is None else tuple(aliases.index(name) for name in nested.columns)
+
+    @functools.cached_property
+    def scanned(self) -> tuple[int, ...]:
+        """The places of the columns that rows have themselves: all but the levels above the smallest areas."""
+        return tuple(i for i in range(len(self.keys)) if i not in self.level_places[:-1])
 
     def select(self, on: Primitives, axes: Sequence[int]) -> exp.Select:
         """Return the SQL tree of every measure by some columns: k0.. (codes) and t0.. (measures, in steps)."""
@@ -366,9 +684,12 @@ class CompiledTabulation:
 
         if self.condition is not None:
             on.keep(self.condition(on))
-        codes = [k.build(on) if k.code is None else k.code(on, k.build(on)) for k in self.keys]
+        own = {place: self.keys[place] for place in self.scanned}
+        codes = {place: k.build(on) if k.code is None else k.code(on, k.build(on)) for place, k in own.items()}
         if codes:
-            present = [exp.Not(this=exp.Is(this=exp.paren(code.copy()), expression=exp.Null())) for code in codes]
+            present = [
+                exp.Not(this=exp.Is(this=exp.paren(code.copy()), expression=exp.Null())) for code in codes.values()
+            ]
             on.keep(cast(exp.Expression, exp.and_(*present)))
         columns = [exp.alias_(codes[axis], f"k{i}") for i, axis in enumerate(axes)]
         terms = [vector.terms[0][1].sql(on) for vector in self.vectors]
@@ -383,11 +704,19 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
     Raises QuestionRefused where a key is not public, a measure has no bounds, or the tables have too many cells; UnknownName for
     a column that is not declared.
     """
-    declared = tuple(keys(key.of, domain) for key in question.keys)
+    parents: tuple[Any, ...] = ()
+    if question.levels is None:
+        declared = tuple(keys(key.of, domain) for key in question.keys)
+    else:
+        declared, parents = _find_areas(question, question.levels, domain)
     for key, found in zip(question.keys, declared, strict=True):
         if found.private:
             raise QuestionRefused(
                 f"cannot tabulate by {key.alias!r}: its keys are not public. Declare it as a category with its values"
+            )
+        if key.alias in question.ordered and len(found.labels) > _MOST_ORDERED:
+            raise QuestionRefused(
+                f"{key.alias!r} has {len(found.labels):,} keys, an ordered column at most {_MOST_ORDERED:,}: tabulate it by bins"
             )
     condition = None if question.where is None else bind_condition(question.where, domain)
     vectors: list[Vector] = []
@@ -400,18 +729,103 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
                 f"measure {measure.alias!r} is {measure.describe()}, which is no single number of a cell"
             )
         vectors.append(parts[0])
-    compiled = CompiledTabulation(question, declared, condition, tuple(vectors))
+    public = tuple(_place_invariants(question, measure.alias, declared) for measure in question.measures)
+    compiled = CompiledTabulation(question, declared, condition, tuple(vectors), parents, public)
     total = 0
+    most = _MOST_CELLS if question.levels is None else _MOST_AREA_CELLS
+    if compiled.cells(compiled.scanned) > most and question.levels is not None:
+        raise QuestionRefused(
+            f"the smallest areas by all other columns have {compiled.cells(compiled.scanned):,} cells, and at most {most:,} are "
+            "measured: tabulate by fewer columns, or by bins"
+        )
     for table, axes in zip(question.tables, compiled.axes, strict=True):
         cells = compiled.cells(axes)
         total += cells
-        if total > _MOST_CELLS:
+        if total > most:
             sizes = " x ".join(str(compiled.sizes[axis]) for axis in axes)
             raise QuestionRefused(
                 f"the table by {name_table(table)} has {sizes} = {cells:,} cells, and all tables together more than "
-                f"{_MOST_CELLS:,}: tabulate by fewer columns, or by bins"
+                f"{most:,}: tabulate by fewer columns, or by bins"
             )
     return compiled
+
+
+def _place_invariants(
+    question: Tabulation, measure: str, declared: Sequence[Keys]
+) -> dict[tuple[int, ...], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the public counts of a measure as arrays; raises QuestionRefused where one lacks a cell or contradicts another."""
+    aliases = [key.alias for key in question.keys]
+    placed: dict[tuple[int, ...], np.ndarray[Any, np.dtype[np.int64]]] = {}
+    for invariant in question.invariants:
+        if invariant.measure != measure:
+            continue
+        named = name_table(invariant.columns) or "()"
+        own = [aliases.index(name) for name in invariant.columns]
+        # Labels of whole numbers and truths may be text in a public file.
+        codes = [{_label_text(label): code for code, label in enumerate(declared[place].labels)} for place in own]
+        cells = np.full([len(declared[place].labels) for place in own], -1, dtype=np.int64)
+        for key, exact in zip(invariant.keys, invariant.counts, strict=True):
+            cell = tuple(code.get(_label_text(label), -1) for code, label in zip(codes, key, strict=True))
+            if -1 in cell:
+                wrong = key[cell.index(-1)]
+                raise QuestionRefused(
+                    f"the invariant by {named} has a key {wrong!r:.40} that {invariant.columns[cell.index(-1)]} is not "
+                    "declared with"
+                )
+            if cells[cell] >= 0:
+                raise QuestionRefused(f"the invariant by {named} has the key {list(key)!r:.60} twice")
+            cells[cell] = exact
+        if (cells < 0).any():
+            first = np.argwhere(cells < 0)[0]
+            lacking = [declared[place].labels[code] for place, code in zip(own, first, strict=True)]
+            raise QuestionRefused(
+                f"the invariant by {named} has no row for {lacking!r:.60}: state every declared key, also with 0"
+            )
+        placed[tuple(sorted(own))] = cells.transpose(np.argsort(own))
+    for (one, cells), (other, others) in itertools.combinations(placed.items(), 2):
+        shared = [axis for axis in one if axis in other]
+        margins = [
+            values.sum(axis=tuple(place for place, axis in enumerate(axes) if axis not in shared))
+            for axes, values in ((one, cells), (other, others))
+        ]
+        if not np.array_equal(margins[0], margins[1]):
+            names = [name_table(tuple(aliases[axis] for axis in axes)) or "()" for axes in (one, other, tuple(shared))]
+            what = f"by {names[2]}" if shared else "in all"
+            raise QuestionRefused(
+                f"the invariants by {names[0]} and by {names[1]} contradict each other: their counts {what} differ"
+            )
+    return placed
+
+
+def _label_text(label: Any) -> str:
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def _find_areas(question: Tabulation, nested: Levels, domain: Domain) -> tuple[tuple[Keys, ...], tuple[Any, ...]]:
+    """Return the keys of all columns, and the area above each area, those of a level in the order in which areas name them."""
+    upper = nested.columns[:-1]
+    found = {key.alias: keys(key.of, domain) for key in question.keys if key.alias not in upper}
+    # Labels of whole numbers may be text in a public file.
+    rows = {str(row[-1]): row for row in nested.areas}
+    labels = found[nested.columns[-1]].labels
+    missing = next((label for label in labels if str(label) not in rows), None)
+    if missing is not None or None in labels:
+        raise QuestionRefused(
+            f"the public table of the levels has no row for {nested.columns[-1]} {missing!r:.40}, a declared key of the table"
+        )
+    below = [rows[str(label)] for label in labels]
+    parents: list[Any] = []
+    for level in range(len(upper) - 1, -1, -1):
+        places: dict[Any, int] = {}
+        parents.insert(0, np.array([places.setdefault(row[level], len(places)) for row in below], dtype=np.int64))
+        first = {row[level]: row for row in reversed(below)}
+        below = [first[label] for label in places]
+        found[upper[level]] = Keys(tuple(places), _build_no_key)
+    return tuple(found[key.alias] for key in question.keys), tuple(parents)
+
+
+def _build_no_key(_: Primitives) -> exp.Expression:
+    raise AssertionError("areas above the smallest are sums of these, and no column of the table")
 
 
 def _require_weights(name: str, domain: Domain) -> None:
@@ -432,7 +846,10 @@ def _require_weights(name: str, domain: Domain) -> None:
 def describe_left_out(question: Tabulation, domain: Domain) -> tuple[str, ...]:
     """Return which rows take no part in any table, in words: those in which a key is missing, as declared, or outside of bins."""
     notes: dict[str, None] = {}
+    nested = () if question.levels is None else question.levels.columns[:-1]
     for key in question.keys:
+        if key.alias in nested:
+            continue
         reasons = may_be_missing(key.of, domain)
         if not reasons.is_key and reasons.columns:
             notes[f"rows whose {' or '.join(reasons.columns)} is missing are left out of every table"] = None
@@ -498,7 +915,7 @@ class TabulationQuery:
         compiled = compile_tabulation(self.question, domain)
         covers = self._covers(compiled)
         scanned = [
-            _dense(table, axes, self.measure, compiled.sizes) for table, axes in zip(tables, covers, strict=True)
+            read_cells(table, axes, self.measure, compiled.sizes) for table, axes in zip(tables, covers, strict=True)
         ]
         exact = []
         for axes in self.tables:
@@ -532,7 +949,7 @@ class TabulationQuery:
         return next(i for i, cover in enumerate(covers) if set(axes) <= set(cover))
 
 
-def _dense(table: pa.Table, axes: Sequence[int], measure: int, sizes: Sequence[int]) -> Any:
+def read_cells(table: pa.Table, axes: Sequence[int], measure: int, sizes: Sequence[int]) -> Any:
     """Return the exact value of a measure in each cell: an array over the axes, of 64-bit integers where every sum fits."""
     shape = tuple(sizes[axis] for axis in axes)
     values = [0 if value is None else int(value) for value in table.column(f"t{measure}").to_pylist()]

@@ -45,9 +45,7 @@ _TYPES = {"bool": "boolean", "int64": "integer", "double": "number", "date32[day
 def tabulate(
     plan_file: Annotated[
         Path,
-        typer.Argument(
-            metavar="PLAN", help="TOML: tables, and measures, columns, where, finish, weights, table, a loss."
-        ),
+        typer.Argument(metavar="PLAN", help="TOML: tables, and measures, where, levels and others; table; a loss."),
     ],
     output: Annotated[
         Path | None,
@@ -103,7 +101,7 @@ def tabulate(
     stated = _read_plan_file(plan_file)
     loss = _read_loss(stated, {"epsilon": epsilon, "delta": delta, "rho": rho})
     if plan:
-        curator, question = _open(stated, project, spender)
+        curator, question = _open(stated, project, spender, plan_file.parent)
         _show_plan(curator.plan(question, **loss), form, confidence=confidence, quiet=quiet)
         return
     if output is None:
@@ -113,7 +111,7 @@ def tabulate(
     from sordino.cli.shared.atomic_file import after_charge, open_atomic, open_folder
     from sordino.reporting.workbook import need_workbooks
 
-    curator, question = _open(stated, project, spender)
+    curator, question = _open(stated, project, spender, plan_file.parent)
     is_file = output.suffix.lower() in _ENCODERS
     if output.suffix.lower() == ".xlsx":
         need_workbooks()
@@ -165,15 +163,17 @@ def _read_loss(stated: dict[str, Any], flags: Mapping[str, str | None]) -> dict[
     return inside or beside
 
 
-def _open(stated: dict[str, Any], project: Path | None, spender: str | None) -> tuple[Curator, Tabulation]:
-    """Return the table and the question that a plan file names."""
+def _open(
+    stated: dict[str, Any], project: Path | None, spender: str | None, beside: Path
+) -> tuple[Curator, Tabulation]:
+    """Return the table and the question that a plan file in the folder `beside` names."""
     from sordino.ask.queries.sql.tabulation_plan import read_tabulation
     from sordino.cli.shared.opening import table_at
 
     name = stated.pop("table", None)
     if name is not None and not isinstance(name, str):
         raise DeclarationError("must be the name of a table", key="table")
-    question = read_tabulation(stated)
+    question = read_tabulation(stated, beside=beside)
     return table_at(project, name, spender=spender), question
 
 

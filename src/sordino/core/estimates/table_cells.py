@@ -41,12 +41,14 @@ class CellNoise:
     """The noise of each cell of one table, the same law for all of them.
 
     It is `own` where the cell was measured by itself; else a weighted sum of independent noises, of which the variance, in
-    square units of the measure, and the excess kurtosis are held.
+    square units of the measure, and the excess kurtosis are held. Where cells differ, as by their place on an ordered column,
+    the variance is the largest, and `parts` has that of each cell as a part of it, in order.
     """
 
     variance: float
     excess: float = 0.0
     own: NoiseLaw | None = None
+    parts: tuple[float, ...] = ()
 
     def error(self, confidence: float, unit: Fraction) -> Number:
         """Return the error that is not exceeded with probability `confidence`, in units of the measure."""
@@ -61,14 +63,19 @@ class TableStrategy:
 
     `sizes` are the numbers of keys of all columns, `tables` the columns of each table in its own order, by their places.
     `measured` are the columns of each vector with noise of the law beside it: residuals of tables, each in its own steps,
-    or marginals in steps of the measure (`sordino.tables`).
+    or marginals in steps of the measure (`sordino.tables`). Columns that are `ordered`, by their places, were measured in a basis
+    of ranges. In the form "levels" each vector is of the areas of one level, its first column, by all others, and `parents` has
+    the area above each area of every level but the first. The margins on the columns in `known` are public: no noise is in them.
     """
 
     sizes: tuple[int, ...]
     tables: tuple[tuple[int, ...], ...]
-    form: Literal["residuals", "marginals"]
+    form: Literal["residuals", "marginals", "levels"]
     measured: tuple[tuple[int, ...], ...]
     laws: tuple[NoiseLaw, ...]
+    ordered: tuple[int, ...] = ()
+    parents: tuple[tuple[int, ...], ...] = ()
+    known: tuple[tuple[int, ...], ...] = ()
 
 
 @ESTIMATES.register("table cells")
@@ -193,7 +200,8 @@ class TableCells:
         """Return the error of every cell."""
         widths: list[Number] = []
         for size, noise in zip(self.sizes, self.noise, strict=True):
-            widths += [noise.error(confidence, self.unit)] * size
+            widest = noise.error(confidence, self.unit)
+            widths += [widest * math.sqrt(part) for part in noise.parts] or [widest] * size
         return widths
 
 

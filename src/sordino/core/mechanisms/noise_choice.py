@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from sordino.core.accounting.events import Composed
+from sordino.core.accounting.events import Composed, GaussianEvent
 from sordino.core.accounting.gaussian_dp import gaussian_rho_for
 from sordino.core.accounting.zcdp import rho_for
 from sordino.core.errors import DeclarationError
@@ -46,6 +46,11 @@ def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> Noise
     `parts` gives each vector's sensitivity, in whole steps of its lattice, and its share of the loss; shares of those
     that need noise sum to 1. Pure losses get Laplace, rho gets the Gaussian (its l2 error is below Laplace's at the same
     rho), and (epsilon, delta) whichever errs less at 95%: for one number Laplace wins unless delta is large.
+
+    For rho, all parts may state one `joint` factor J, which says that every change d that a unit makes has
+    sum of share |d_i|^2 / l2_i^2 <= J times the sum of shares. Theorem: Gaussian noise of rho share / J in each vector costs rho
+    times the sum of shares. Proof: independent noise moved by d_i in each vector has the divergence of order a of at most
+    a |d_i|^2 / (2 sigma_i^2), and divergences of independent vectors add up; sigma_i^2 is J l2_i^2 / (2 rho share).
     """
     if isinstance(loss, PureDP):
         return _laplace(parts, loss.epsilon)
@@ -58,22 +63,37 @@ def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss) -> Noise
             b.law.error(_CONFIDENCE) / max(1, a.law.error(_CONFIDENCE)) for a, b in zip(pure[0], smooth[0], strict=True)
         ]
         return smooth if sum(ratios) < len(ratios) else pure
-    mechanisms = [_least(_gaussian(s, loss.rho * share), s, ZCDP, loss.rho * share) for s, share in parts]
+    joint = _joint(parts)
+    mechanisms = [_least(_gaussian(s, loss.rho * share / joint), s, ZCDP, loss.rho * share) for s, share in parts]
+    if joint < 1:
+        return mechanisms, GaussianEvent(loss.rho * sum(share for _, share in parts))
     return mechanisms, _event([m.event for m in mechanisms])
 
 
 def smooth_vectors(parts: Sequence[tuple[Sensitivity, Fraction]], rho: Fraction) -> NoiseChoice:
     """Return Gaussian noise a part, together sqrt(2 rho)-GDP: squares of mu add up (Dong, Roth, Su 2022, Corollary 3.3).
 
-    Where a sigma would be below a step, noise of about a step is drawn: less is lost than is paid.
+    Where a sigma would be below a step, noise of about a step is drawn: less is lost than is paid. A `joint` factor counts as in
+    `cheapest`: moved by d_i, a vector's noise is |d_i| / l2_i times as easy to distinguish as moved by l2_i.
     """
     mechanisms: list[Mechanism] = []
+    joint = _joint(parts)
     for sensitivity, share in parts:
-        budget = min(rho * share, sensitivity.l2_squared / 2)
+        budget = min(rho * share / joint, sensitivity.l2_squared / 2)
         concentrated = _gaussian(sensitivity, budget)
         smooth = gaussian_for_gdp(concentrated, budget) if isinstance(concentrated, Gaussian) else None
         mechanisms.append(concentrated if smooth is None else smooth)
+    if joint < 1:
+        return mechanisms, GaussianEvent(rho * sum(share for _, share in parts))
     return mechanisms, _event([m.event for m in mechanisms])
+
+
+def _joint(parts: Sequence[tuple[Sensitivity, Fraction]]) -> Fraction:
+    """Return the factor that all parts state; raises DeclarationError where they state several, or one outside of (0, 1]."""
+    factors = {sensitivity.joint for sensitivity, _ in parts}
+    if len(factors) > 1 or any(not 0 < factor <= 1 for factor in factors):
+        raise DeclarationError("vectors that are bounded together state one joint factor, above 0 and at most 1")
+    return next(iter(factors), Fraction(1))
 
 
 def _laplace(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction) -> NoiseChoice:
@@ -140,7 +160,8 @@ def _least(ours: Mechanism, sensitivity: Sensitivity, kind: type[PureDP | ZCDP],
 
     Raises DeclarationError where a registered one costs more than the loss: it would err less because it reveals more.
     """
-    if not _REGISTERED or not sensitivity.l1:
+    # A registered mechanism is priced by what one vector moves: it may not be so for several that move together.
+    if not _REGISTERED or not sensitivity.l1 or sensitivity.joint != 1:
         return ours
     loss = kind(amount)
     offers = [offer for maker in _REGISTERED if (offer := maker(sensitivity, loss)) is not None]
