@@ -112,7 +112,7 @@ def _of_lines(lines: LineCounts | None, csv: Csv | None) -> Iterator[Misfit]:
     yield Misfit("csv", lines.broken, f"lines that cannot be parsed (quotes or length), {lost}", again)
     undecoded = f"lines with bytes that are not {csv.encoding.upper()}, so the cells that hold them are missing"
     change = 'state the encoding of the file, such as encoding = "cp1252"'
-    yield Misfit("csv.encoding", lines.undecoded, undecoded, change)
+    yield Misfit("csv", lines.undecoded, undecoded, change)
 
 
 def _of_cells(name: str, column: Any, counts: CellCounts, csv: Csv | None) -> Iterator[Misfit]:

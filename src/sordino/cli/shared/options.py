@@ -70,8 +70,8 @@ def _check_drawable(path: Path | None) -> Path | None:
     return path
 
 
-def _check_confidence(confidence: float) -> float:
-    if not 0 < confidence < 1:
+def _check_confidence(confidence: float | None) -> float | None:
+    if confidence is not None and not 0 < confidence < 1:
         raise DeclarationError(f"--confidence must lie between 0 and 1: {instead_of(confidence)}")
     return confidence
 
@@ -188,6 +188,15 @@ Confidence = Annotated[
         "--confidence",
         metavar="C",
         help="The probability that an interval contains the true value.",
+        callback=_check_confidence,
+    ),
+]
+ConfidenceOfCounts = Annotated[
+    float | None,
+    typer.Option(
+        "--confidence",
+        metavar="C",
+        help="With a loss: the probability that an interval contains the true count, 0.95 if none is stated.",
         callback=_check_confidence,
     ),
 ]

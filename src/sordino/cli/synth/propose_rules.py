@@ -24,7 +24,7 @@ def synth_rules(
     epsilon: given.Epsilon = None,
     delta: given.Delta = None,
     rho: given.Rho = None,
-    confidence: given.Confidence = 0.95,
+    confidence: given.ConfidenceOfCounts = None,
     spender: given.Spender = None,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
@@ -51,14 +51,17 @@ def synth_rules(
         return
     losses = {"epsilon": epsilon, "delta": delta, "rho": rho}
     if all(amount is None for amount in losses.values()):
-        if spender is not None:
-            raise DeclarationError("--spender goes with --epsilon: without a loss nothing is charged")
+        for option, value in (("--spender", spender), ("--confidence", confidence)):
+            if value is not None:
+                raise DeclarationError(
+                    f"{option} goes with --epsilon: without a loss nothing is charged and nothing counted"
+                )
         _print(proposals, [""] * len(proposals))
         note("drafts, by names and words alone: keep those that you know to be true; --epsilon tests them", quiet=quiet)
         return
     curator = table_at(project, declared.name, spender=spender)
     release = count_violations(curator, [p.rule for p in proposals], **losses)
-    (row,) = release.to_arrow(intervals=True, confidence=confidence).to_pylist()
+    (row,) = release.to_arrow(intervals=True, confidence=0.95 if confidence is None else confidence).to_pylist()
     counts = []
     for place in range(1, len(proposals) + 1):
         value, low, high = (float(row[f"rule_{place}{end}"]) for end in ("", "_lower", "_upper"))
