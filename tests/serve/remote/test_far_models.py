@@ -32,7 +32,8 @@ def test_every_method_gives_a_model_of_its_own_kind_charged_once(tmp_path: Path)
             assert model.facts["table"] == "people"
             assert name == "auto" or name in f"{model.facts['method']} {model.facts['tier']}"
             assert len(model.sample(5)) == 5
-            assert model.answer(sd.count()).value == pytest.approx(1000, abs=100)
+            # the total of MST errs by 40 (one standard deviation), that of the others by less
+            assert model.answer(sd.count()).value == pytest.approx(1000, abs=300)
         stages: list[str] = []
         asked: dict[str, Any] = {"never": ["age < 50 AND sex = 'f'"], "epsilon": 1, "request_id": "once"}
         first = table.fit_model("mst", watch=lambda stage, _: stages.append(stage), **asked)

@@ -49,9 +49,8 @@ def people() -> Any:
 def plainly(text: str) -> pa.Table:
     pums = table()
     assert pums.num_rows
-    found = duckdb.sql(text)
-    assert found is not None
-    return found.to_arrow_table()
+    with duckdb.connect() as connection:
+        return connection.execute(text).to_arrow_table()
 
 
 SWAPPED = "SELECT sex AS educ, educ AS sex, COUNT(*) AS n FROM pums GROUP BY sex, educ"
