@@ -3,42 +3,58 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from sordino.ask.queries.moment_matrix import (
+    DIAGONAL,
+    PARTS,
     SQUARE,
     CompiledMoments,
+    FirstLook,
+    Frame,
     MomentMatrix,
     MomentVector,
     compile_moments,
 )
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
 from sordino.core.domain import Domain
+from sordino.core.estimates.curve import normal_quantile
 from sordino.core.estimates.noisy import Noisy
-from sordino.core.loss import Loss
+from sordino.core.loss import ZCDP, Loss, PureDP
 from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, Release
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-_SCALED = (
-    "columns are scaled by their declared bounds to [-1, 1]; the square of a column is 3/2 of (the sum of its squares less "
-    "half the rows)"
-)
+# The share of the loss that finds where the numbers lie and how far they spread, by which they are standardised.
+LOOK = Fraction(3, 20)
+# Rows are shortened so far that the noise of the matrix, in its largest direction, is about this part of the rows. More noise
+# costs more than what the shortened rows lose.
+_NOISE = 0.02
+# A spread is at least so many deviations of the noise of a square.
+_LEAST_SPREAD = 2.0
+# Limits are multiples of this.
+_LIMIT_STEP = 16
 
 
 @dataclass(frozen=True)
 class PreparedMoments:
-    """How a moment matrix is answered: one vector, with the noise of one law."""
+    """How a moment matrix is answered: a first look at where the numbers lie, then the moments in the frame that follows.
+
+    `look` is the law of the first look, None without numbers; `unit_noise` the deviation of a moment, in rows, at a limit of 1.
+    """
 
     question: MomentMatrix
     compiled: CompiledMoments
     loss: Loss
-    law: NoiseLaw
+    look: NoiseLaw | None
+    unit_noise: float
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -53,31 +69,52 @@ class PreparedMoments:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the moments are of."""
-        left_out = ("rows without a value in any of the columns take no part",) if self.compiled.droppable else ()
-        return (_SCALED, *left_out)
+        notes = [
+            f"numbers are standardised by a first look at where they lie, for {100 * float(LOOK):.0f}% of the loss; a row far "
+            "from all others counts less"
+        ]
+        if self.compiled.droppable:
+            notes.append("rows without a value in any of the columns take no part")
+        return tuple(notes)
 
     @property
     def squared_error(self) -> float:
-        """The sum of the variances."""
-        return float(self.law.variance()) * (self.rows or 0)
+        """The variance of a moment at a limit of 1."""
+        return self.unit_noise**2
 
-    def queries(self) -> list[MomentVector]:
-        """Return the one query."""
-        return [MomentVector(self.question)]
+    def queries(self) -> list[FirstLook | MomentVector]:
+        """Return the first look, and the moments in one of the frames that may follow, whose text is as that of any."""
+        vector = MomentVector(self.question, _any_frame(self.compiled))
+        return [vector] if self.look is None else [FirstLook(self.question), vector]
 
     def columns(self, confidence: float) -> list[ExpectedColumn]:
-        """Return the error of each moment, in rows."""
-        error = self.error(confidence)
-        words = f"+-{error:.4g} rows at {100 * confidence:g}% in each moment of columns scaled to [-1, 1]"
-        return [ExpectedColumn("moments", self.question.describe(), error, "rows", words)]
+        """Return what is known of the error of the moments: it depends on the limit that follows from the first look."""
+        least = self.error(confidence)
+        words = (
+            f"+-{least:.4g} rows at {100 * confidence:g}% in each moment of standardised columns, at the least limit; in "
+            "proportion to the limit, which depends on the data and is released"
+        )
+        return [ExpectedColumn("moments", self.question.describe(), least, "rows", words)]
 
     def error(self, confidence: float) -> float:
-        """Return the error of each moment, in rows."""
-        return float(self.law.error(confidence) * MomentVector(self.question).unit)
+        """Return the error of each moment, in rows, at the least limit: at one standardised unit a number."""
+        return normal_quantile(confidence) * self.unit_noise * self.least_limit
+
+    @property
+    def least_limit(self) -> float:
+        """The least limit that is chosen: rows at the average distance count in full."""
+        return float(self.compiled.least_limit) + len(self.compiled.numbers)
 
     def answer(self, queryable: Queryable) -> ReleaseContent:
-        """Release the vector."""
-        released = queryable.release(MomentVector(self.question), self.loss)
+        """Look, choose the frame, and release the moments in it."""
+        frame = _any_frame(self.compiled)
+        rest = Fraction(1)
+        if self.look is not None:
+            looked = queryable.release(FirstLook(self.question), take_share(self.loss, LOOK)).outputs[0].estimate
+            assert isinstance(looked, Noisy)
+            rest -= LOOK
+            frame = self.choose_frame(np.array([float(step * looked.unit) for step in looked.steps]))
+        released = queryable.release(MomentVector(self.question, frame), take_share(self.loss, rest))
         output = released.outputs[0]
         labels = _describe_cells(self.compiled)
         folds = ["all"] if self.compiled.halves == 1 else ["held out", "others"]
@@ -85,14 +122,62 @@ class PreparedMoments:
             Key("fold", tuple(fold for fold in folds for _ in labels)),
             Key("moment", tuple(labels * len(folds))),
         )
-        return ReleaseContent(keys, (Output("moments", output.estimate, output.mechanism),), notes=self.notes)
+        chosen = [(f"{number.alias}: center", Fraction(c)) for number, c in zip(self.compiled.numbers, frame.centers, strict=True)]
+        chosen += [(f"{number.alias}: scale", Fraction(s)) for number, s in zip(self.compiled.numbers, frame.scales, strict=True)]
+        chosen.append(("limit", frame.limit))
+        return ReleaseContent(keys, (Output("moments", output.estimate, output.mechanism),), chosen=tuple(chosen))
+
+    def choose_frame(self, look: Floats) -> Frame:
+        """Return the frame that follows from a noisy first look, of shape (1 + 2 p): means, spreads, and a limit.
+
+        The limit lets rows at the average distance count in full, and more as the noise allows.
+        """
+        assert self.look is not None
+        numbers = self.compiled.numbers
+        noise = math.sqrt(float(self.look.variance())) / PARTS
+        rows = max(float(look[0]), 1.0)
+        sums, squares = np.split(look[1:], 2)
+        means = np.clip(sums / rows, -1.0, 1.0)
+        variances = (squares / float(SQUARE) + rows / 2) / rows - means**2
+        spreads = np.sqrt(np.clip(variances, _LEAST_SPREAD * noise / rows, 1.0))
+        centers = []
+        scales = []
+        for number, mean, spread in zip(numbers, means, spreads, strict=True):
+            centers.append(round(float(mean) * number.width))
+            scales.append(min(max(round(float(spread) * number.width), number.least_scale), number.width))
+        size = self.compiled.features
+        wanted = _NOISE * rows / (self.unit_noise * math.sqrt(size))
+        most = float(self.compiled.most_limit(centers, scales))
+        limit = min(max(wanted, self.least_limit), most)
+        return Frame(tuple(centers), tuple(scales), Fraction(math.ceil(limit * _LIMIT_STEP), _LIMIT_STEP))
 
 
 def prepare_moments(question: MomentMatrix, forecast: NoiseForecast) -> PreparedMoments:
     """Return how a moment matrix is answered; raises QuestionRefused where it has no private answer."""
     compiled = compile_moments(question, forecast.domain)
-    (law,) = forecast.laws(MomentVector(question), forecast.loss)
-    return PreparedMoments(question, compiled, forecast.loss, law)
+    look: NoiseLaw | None = None
+    rest = Fraction(1)
+    if compiled.numbers:
+        (look,) = forecast.laws(FirstLook(question), take_share(forecast.loss, LOOK))
+        rest -= LOOK
+    frame = _any_frame(compiled)
+    (law,) = forecast.laws(MomentVector(question, frame), take_share(forecast.loss, rest))
+    unit_noise = math.sqrt(float(law.variance())) / PARTS / float(frame.limit)
+    return PreparedMoments(question, compiled, forecast.loss, look, unit_noise)
+
+
+def take_share(loss: Loss, share: Fraction) -> Loss:
+    """Return a part of a loss in the same currency."""
+    if isinstance(loss, PureDP):
+        return PureDP(loss.epsilon * share)
+    assert isinstance(loss, ZCDP)
+    return ZCDP(loss.rho * share, loss.delta)
+
+
+def _any_frame(compiled: CompiledMoments) -> Frame:
+    """Return a frame that looks at no data: centers in the middle, scales of a quarter of the range."""
+    scales = tuple(max(number.width // 4, number.least_scale) for number in compiled.numbers)
+    return Frame((0,) * len(scales), scales, compiled.least_limit + len(scales))
 
 
 def _describe_cells(compiled: CompiledMoments) -> list[str]:
@@ -119,13 +204,14 @@ def _label_text(label: Any) -> str:
 
 @dataclass(frozen=True)
 class NoisyMoments:
-    """The matrix of moments of 1, the scaled numbers and the indicators of all declared values, in this order.
+    """The matrix of moments of 1, the standardised numbers and the indicators of all declared values, in this order.
 
     `matrix` (d, d) is symmetric. `vector` are the released moments in rows, which have independent noise of variance
     `variance` each; `places` says by rows (cell, row, column, weight) which entries of the matrix each of them is in.
     """
 
     compiled: CompiledMoments
+    frame: Frame
     vector: Floats
     variance: float
     laplace: bool = False
@@ -133,7 +219,7 @@ class NoisyMoments:
     @property
     def rows(self) -> float:
         """The noisy number of rows, 1 at least."""
-        return max(float(self.vector[0]), 1.0)
+        return max(float(self.vector[0] / DIAGONAL), 1.0)
 
     @functools.cached_property
     def starts(self) -> tuple[int, ...]:
@@ -180,7 +266,7 @@ class NoisyMoments:
 
     def add(self, other: NoisyMoments) -> NoisyMoments:
         """Return the moments of the rows of both, whose noise adds up."""
-        return NoisyMoments(self.compiled, self.vector + other.vector, self.variance + other.variance, self.laplace)
+        return NoisyMoments(self.compiled, self.frame, self.vector + other.vector, self.variance + other.variance, self.laplace)
 
 
 @functools.lru_cache(maxsize=8)
@@ -205,12 +291,9 @@ def place_moments(compiled: CompiledMoments) -> Floats:
                 if not numbers:
                     # An indicator is its own square.
                     entries.append((cell, indicator, indicator, 1.0))
-            elif block.is_square:
-                entries.append((cell, numbers[0], numbers[0], float(1 / SQUARE)))
-                entries.append((0, numbers[0], numbers[0], 0.5))
             else:
-                row, column = (0, *numbers)[-2:] if numbers else (0, 0)
-                entries.append((cell, row, column, 1.0))
+                row, column = (0, 0, *numbers)[-2:]
+                entries.append((cell, row, column, float(1 / block.factor)))
             cell += 1
     return np.array(entries, dtype=np.float64)
 
@@ -224,9 +307,18 @@ def read_moments(release: Release, question: MomentMatrix, domain: Domain) -> li
     steps = np.array([float(step) for step in estimate.steps]) * unit
     variance = float(estimate.law.variance()) * unit**2
     laplace = "Laplace" in type(estimate.law).__name__
-    return [
-        NoisyMoments(compiled, part, variance, laplace) for part in np.split(steps, compiled.halves)
-    ]
+    frame = read_frame(release, compiled)
+    return [NoisyMoments(compiled, frame, part, variance, laplace) for part in np.split(steps, compiled.halves)]
+
+
+def read_frame(release: Release, compiled: CompiledMoments) -> Frame:
+    """Return the frame of released moments."""
+    chosen = [value for _, value in release.chosen]
+    steps = [int(value) for value in chosen[:-1] if value is not None]
+    count = len(compiled.numbers)
+    limit = chosen[-1]
+    assert limit is not None
+    return Frame(tuple(steps[:count]), tuple(steps[count:]), limit)
 
 
 def join_moments(parts: Sequence[NoisyMoments]) -> NoisyMoments:

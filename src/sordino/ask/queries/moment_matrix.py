@@ -1,7 +1,9 @@
 """Moment matrix: the rows, sums, squares and products of several columns as one vector. Knows no data.
 
-Numbers are scaled to [-1, 1] by their declared bounds, categories are counted by their declared values. Everything that
-least squares, discriminants and principal components need is a function of this one vector.
+A first look says about where each number lies and how far it spreads. The moments are then of standardised columns, in which
+a row far from all others counts less, so that none moves the vector by more than a limit: the noise follows from where rows
+are, not from the corners of the declared bounds. Everything that least squares, discriminants and principal components need is a
+function of this one vector.
 """
 
 from __future__ import annotations
@@ -33,13 +35,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-# A row moves a moment by at most one, which is counted in so many parts.
+# Moments are counted in so many parts of a row.
 PARTS = 1 << 20
-# Squares, less a half, lie in [-1/2, 1/2]. They are counted three halves times as finely: of all factors this is near the
-# one with the least sum of variances.
+# Squares of standardised numbers count by this factor, about the root of a half: then no row moves the vector by more than
+# half of its own squared length, whichever way it points.
+DIAGONAL = Fraction(7, 10)
+# Squares of the first look, less a half, lie in [-1/2, 1/2]. They are counted three halves times as finely: of all factors this
+# is near the one with the least sum of variances.
 SQUARE = Fraction(3, 2)
-# A number is read in at most so many steps of its declared range, so that products of two stay within 64 bits.
+# The steps in which a number is read, of its declared range: at least and at most so many, so that centers can be told and
+# products of two stay within 64 bits.
+_LEAST_STEPS = 1 << 12
 _MOST_STEPS = 1 << 20
+# A standardised number lies within twice this many scales.
+_WIDEST_SCALE = 1 << 10
+# A row counts in whole parts of this weight, and its squared length in parts of this size.
+_WEIGHT = 1 << 12
+_LENGTH = 1 << 16
+# The most that a limit can be.
+_MOST_LIMIT = 1 << 20
 _MOST_CELLS = 200_000
 _MOST_COLUMNS = 200
 
@@ -91,36 +105,55 @@ def check_moments(question: MomentMatrix) -> MomentMatrix:
 
 @dataclass(frozen=True, slots=True)
 class ScaledNumber:
-    """A number read in whole steps of 2 / `width` on the scale on which its declared bounds are -1 and 1.
+    """A number read in whole steps, from -`width` at its lower declared bound to `width` at its upper one.
 
-    `number` is clipped to its bounds; it has `by` of its own steps in one that is read.
+    `number` is clipped to its bounds; `by` of its own steps are one that is read, or one of its own is `times` that are read.
     """
 
     alias: str
     number: BoundNumber
     low: int
     by: int
+    times: int
     width: int
 
     @property
-    def center(self) -> float:
-        """The value at 0 of the scale, in the column's own unit."""
-        return float((2 * self.low + self.by * self.width + self.by - 1) * self.number.unit / 2)
+    def least_scale(self) -> int:
+        """The least scale of a frame: a number may be as many of it from its center as keep sums within 64 bits."""
+        return self.width // _WIDEST_SCALE + 1
 
     @property
-    def half_width(self) -> float:
-        """How much the column changes where the scaled number changes by 1, in the column's own unit."""
-        return float(self.by * self.width * self.number.unit / 2)
+    def middle(self) -> float:
+        """The value of step 0, in the column's own unit."""
+        return float((2 * self.low + self.by * (self.width // self.times) + self.by - 1) * self.number.unit / 2)
+
+    @property
+    def step(self) -> float:
+        """How much the column changes by one step, in its own unit."""
+        return float(self.by * self.number.unit / (2 * self.times))
 
     def build(self, on: Primitives) -> exp.Expression:
-        """Return the SQL of 2 s - width, s the steps above the lower bound: a whole number from -width to width."""
+        """Return the SQL of the step."""
         exp = trees()
         above = exp.paren(exp.Sub(this=exp.paren(self.number.build(on)), expression=whole(self.low)))
         if self.by > 1:
             above = exp.paren(exp.IntDiv(this=above, expression=whole(self.by)))
-        doubled = exp.paren(exp.Mul(this=above, expression=whole(2)))
+        doubled = exp.paren(exp.Mul(this=above, expression=whole(2 * self.times)))
         tree: exp.Expression = exp.paren(exp.Sub(this=doubled, expression=whole(self.width)))
         return tree
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How numbers are standardised: the `centers` and `scales` of each in steps, and the `limit` of a row's squared length.
+
+    A row is z = (1, (step - center) / scale of each number, the indicator of each category's value), and counts
+    min(1, limit / |z|^2).
+    """
+
+    centers: tuple[int, ...]
+    scales: tuple[int, ...]
+    limit: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +168,16 @@ class Block:
     cells: int
 
     @property
-    def is_square(self) -> bool:
-        """Whether it is the square of one number."""
-        return len(self.numbers) == 2 and self.numbers[0] == self.numbers[1]
-
-    @property
-    def most(self) -> Fraction:
-        """The most that a row adds to it or takes off, in rows."""
-        return SQUARE / 2 if self.is_square else Fraction(1)
+    def factor(self) -> Fraction:
+        """What its moments are multiplied by."""
+        if self.categories or len(self.numbers) == 1 or self.numbers[:1] != self.numbers[1:]:
+            return Fraction(1)
+        return DIAGONAL
 
 
 @dataclass(frozen=True)
 class CompiledMoments:
-    """The moments of a question over a domain: its scaled numbers, its categories' keys, and the blocks of its vector in order."""
+    """The moments of a question over a domain: its numbers, its categories' keys, and the blocks of its vector in order."""
 
     question: MomentMatrix
     numbers: tuple[ScaledNumber, ...]
@@ -174,48 +204,103 @@ class CompiledMoments:
         return sum(block.cells for block in self.blocks)
 
     @property
+    def features(self) -> int:
+        """The rows of the matrix: 1, the numbers, and the values of the categories."""
+        return 1 + len(self.numbers) + sum(len(declared.labels) for declared in self.categories)
+
+    @property
     def halves(self) -> int:
         """How many moment matrices the vector holds: the held-out one first, where there is one."""
         return 1 if self.question.folds == 1 else 2
 
-    def sensitivity(self, neighbors: Neighbors) -> Sensitivity:
+    @property
+    def least_limit(self) -> Fraction:
+        """The limit that a row at all centers reaches: 1, and 1 for each category."""
+        return Fraction(1 + len(self.categories))
+
+    def most_limit(self, centers: Sequence[int], scales: Sequence[int]) -> Fraction:
+        """Return the limit that no row within the declared bounds passes."""
+        reach = sum(
+            Fraction((number.width + abs(center)) ** 2, scale**2)
+            for number, center, scale in zip(self.numbers, centers, scales, strict=True)
+        )
+        # Squared lengths are rounded up in the engine, by one part a number.
+        return min(self.least_limit + reach + Fraction(len(self.numbers), _LENGTH), Fraction(_MOST_LIMIT))
+
+    def check_frame(self, frame: Frame) -> None:
+        """Raise QuestionRefused for a frame in which sums could pass what an engine holds."""
+        if len(frame.centers) != len(self.numbers) or len(frame.scales) != len(self.numbers):
+            raise QuestionRefused("a frame has a center and a scale for each number")
+        for number, center, scale in zip(self.numbers, frame.centers, frame.scales, strict=True):
+            if abs(center) > number.width or not number.least_scale <= scale <= number.width:
+                raise QuestionRefused("a center lies within the declared bounds, and a scale above a thousandth of their range")
+        if not self.least_limit <= frame.limit <= _MOST_LIMIT:
+            raise QuestionRefused("a limit is at least what a row at all centers has, and at most 2^20")
+
+    def sensitivity(self, frame: Frame, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves the vector, in parts of a row.
 
-        Theorem. Let a row add f(r), one cell in each of B blocks, at most m_b in block b; Q = sum m_b^2, S = sum m_b. With p
-        numbers, c categories and L = c^2/2 + c + (p - 1)/2 + p s^2/4, s the factor of squares, a unit of C rows moves the vector
-        by at most
+        Theorem. With p numbers, c categories and R the limit, a unit of C rows moves the vector by at most
 
-            add_remove:  C S in l1, C sqrt(Q) in l2        replace:  2 C S in l1, C sqrt(2 Q + 2 L) in l2
+            add_remove:  C R (1.4 + p + c) / 2 in l1, C R / sqrt(2) in l2
+            replace:     twice that in l1,            C sqrt(1.02 R^2 + c) in l2
 
-        and rounding adds one part to each cell that moves. Proof. Norms are convex and |f(r)|^2 <= Q, |f(r)|_1 <= S. Under
-        replace the rows of the one unit are paired with those of the other, a row without a partner moves it by |f| alone, and
-        |f(r) - f(t)|^2 = |f(r)|^2 + |f(t)|^2 - 2 f(r).f(t). With u, v the numbers of r and t, z = (1, u), w = (1, v), g = u.v
-        and e <= c the number of categories in which they agree: rows, sums and products of two give ((z.w)^2 - sum z_i^2 w_i^2)/2
-        + 1 >= ((1 + g)^2 - (1 + p))/2 + 1, squares at least -p s^2/4, sums by values e g, and counts nothing below 0. The
-        sum over g of (1 + g)^2/2 + e g is least at g = -1 - e, where it is -e^2/2 - e; so f(r).f(t) >= -L. A row is in one
-        fold at most; under replace a unit may change its fold, where the square is |f|^2 + |f|^2 <= 2 Q. Rounding down once a
-        cell moves a difference of sums by less than one part more.
+        and rounding adds less than one part to each cell that moves. Proof. A row adds w f(z), w = min(1, R / |z|^2) and f(z)
+        the products z_i z_j, i < j, and 7/10 z_i^2 of 1 and of each number; the square of an indicator is its product with
+        1. So |f|^2 <= (|z|^4 - sum z_i^4)/2 + .49 sum z_i^4 <= |z|^4/2, and w |z|^2 <= R. At most 1 + p + c of the z_i are not
+        0, so |f|_1 <= (|z|_1^2 - |z|^2)/2 + .7 |z|^2 <= |z|^2 (1 + p + c + .4)/2. Norms are convex, so C rows move C times as
+        far. Under replace the rows of one unit are paired with the other's, and
+        |w f(z) - v f(y)|^2 = w^2 |f(z)|^2 + v^2 |f(y)|^2 - 2 w v f(z).f(y), where
+        f(z).f(y) >= (z.y)^2/2 - .01 |z|^2 |y|^2 - c/2; so the last term is at most .02 R^2 + c. A row without a partner has a
+        square of R^2/2 at most, one whose unit changes its fold of R^2. The engine rounds |z|^2 up and w down, so w |z|^2 <= R holds there.
         """
-        blocks = self.blocks
         rows = neighbors.contributions
         cells = self.cells * self.halves
-        total = sum((block.most for block in blocks), Fraction(0))
-        squares = sum((block.most**2 for block in blocks), Fraction(0))
-        sides = 1
-        if neighbors.relation == "replace":
-            sides = 2
-            p = len(self.numbers)
-            c = len(self.categories)
-            against = Fraction(c * c, 2) + c + Fraction(p - 1, 2) + p * SQUARE**2 / 4
-            squares = 2 * squares + 2 * max(against, Fraction(0))
-        touched = min(sides * rows * len(blocks), cells)
-        l1 = sides * rows * total * PARTS + touched
-        # The l2 norm of what rounding adds is the root of the cells that move; roots are rounded up.
-        l2 = rows * _root_up(squares * PARTS**2) + _root_up(Fraction(touched))
-        linf = Fraction(sides * rows * PARTS + 1)
-        people = "row" if neighbors.people is None else neighbors.people
-        because = f"{neighbors.relation} of one {people} with at most {rows} row(s) moves {len(blocks):,} sums together"
-        return Sensitivity(touched, l1, Fraction(l2) ** 2, linf, because)
+        sides = 2 if neighbors.relation == "replace" else 1
+        nonzero = 1 + len(self.numbers) + len(self.categories)
+        square = frame.limit**2 / 2
+        if sides == 2:
+            square = frame.limit**2 * Fraction(102, 100) + len(self.categories)
+        touched = min(sides * rows * len(self.blocks), cells)
+        return _round_sensitivity(
+            neighbors,
+            touched=touched,
+            l1=sides * rows * frame.limit * (nonzero + Fraction(4, 10)) / 2,
+            l2_squared=rows**2 * square,
+            linf=sides * rows * frame.limit,
+        )
+
+    def look_sensitivity(self, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit moves the first look, in parts of a row.
+
+        Theorem. A row adds 1 to the rows, a number in [-1, 1] to each sum, and 3/2 of one in [-1/2, 1/2] to each square; so C rows
+        move p of each by at most C (1 + 7p/4) in l1 and C sqrt(1 + 25p/16) in l2. Under replace rows in pairs move the
+        rows by 1, a sum by 2 and a square by 3/2 each at most.
+        """
+        rows = neighbors.contributions
+        count = len(self.numbers)
+        sides = 2 if neighbors.relation == "replace" else 1
+        # the sum, and three halves of the square
+        each = (Fraction(sides), SQUARE * sides / 2)
+        return _round_sensitivity(
+            neighbors,
+            touched=1 + 2 * count,
+            l1=rows * (1 + count * (each[0] + each[1])),
+            l2_squared=rows**2 * (1 + count * (each[0] ** 2 + each[1] ** 2)),
+            linf=rows * each[0],
+        )
+
+
+def _round_sensitivity(
+    neighbors: Neighbors, *, touched: int, l1: Fraction, l2_squared: Fraction, linf: Fraction
+) -> Sensitivity:
+    """Return a sensitivity in rows as one in parts, with the part that rounding down may add to each cell that moves."""
+    # The l2 norm of what rounding adds is the root of the cells that move; roots are rounded up.
+    l2 = _root_up(l2_squared * PARTS**2) + _root_up(Fraction(touched))
+    people = "row" if neighbors.people is None else neighbors.people
+    many = f"with at most {neighbors.contributions} rows " if neighbors.contributions > 1 else ""
+    because = f"{neighbors.relation} of one {people} {many}moves {touched:,} moments together"
+    return Sensitivity(touched, l1 * PARTS + touched, Fraction(l2) ** 2, linf * PARTS + 1, because)
 
 
 def _root_up(square: Fraction) -> int:
@@ -239,8 +324,10 @@ def compile_moments(question: MomentMatrix, domain: Domain) -> CompiledMoments:
                 f"{column.alias} is declared as constant, so nothing depends on it: leave it out, or declare wider bounds"
             )
         by = -(-(high - low + 1) // _MOST_STEPS)
+        steps = (high - low) // by
+        times = -(-_LEAST_STEPS // steps)
         within = clip(number, low * number.unit, high * number.unit)
-        numbers.append(ScaledNumber(column.alias, within, low, by, (high - low) // by))
+        numbers.append(ScaledNumber(column.alias, within, low, by, times, steps * times))
     categories = []
     for column in question.categories:
         declared = keys(column.of, domain)
@@ -263,8 +350,8 @@ def compile_moments(question: MomentMatrix, domain: Domain) -> CompiledMoments:
 
 
 @dataclass(frozen=True, slots=True)
-class MomentVector:
-    """The vector of a moment matrix, in parts of a row: one noisy vector, whose sensitivity is that of all of it together."""
+class FirstLook:
+    """Ask for the rows, and for the sum and the square of each number on the scale on which its bounds are -1 and 1."""
 
     question: MomentMatrix
 
@@ -276,7 +363,53 @@ class MomentVector:
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivity of the one vector, which gets the whole loss."""
         enforced = neighbors.enforce(None, by_group=False)
-        return [(compile_moments(self.question, domain).sensitivity(enforced), Fraction(1))]
+        return [(compile_moments(self.question, domain).look_sensitivity(enforced), Fraction(1))]
+
+    def names(self) -> list[str]:
+        """Return the name of the vector."""
+        return ["first look"]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return f"where and how far the rows spread, for {self.question.describe()}"
+
+    def scans(self, domain: Domain) -> list[Scan]:
+        """Return the one SELECT."""
+        compiled = compile_moments(self.question, domain)
+        return [Scan(f"first look {self.question.identity()}", functools.partial(_select_look, compiled))]
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
+        """Return the exact rows, sums and squares, each rounded down to whole parts; only the curator calls it."""
+        compiled = compile_moments(self.question, domain)
+        (row,) = tables[0].to_pylist()
+        exact_rows = int(row["t0"])
+        exact_look = [exact_rows * PARTS]
+        for i, number in enumerate(compiled.numbers):
+            exact_look.append(int(row[f"s{i}"] or 0) * PARTS // number.width)
+        for i, number in enumerate(compiled.numbers):
+            # Three halves of the sum of squares less half the rows.
+            exact_square = 2 * int(row[f"q{i}"] or 0) - exact_rows * number.width**2
+            exact_look.append(3 * PARTS * exact_square // (4 * number.width**2))
+        return [exact_look]
+
+
+@dataclass(frozen=True, slots=True)
+class MomentVector:
+    """The vector of a moment matrix in a frame: one noisy vector, whose sensitivity is that of all of it together."""
+
+    question: MomentMatrix
+    frame: Frame
+
+    @property
+    def unit(self) -> Fraction:
+        """One part of a row."""
+        return Fraction(1, PARTS)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
+        """Return the sensitivity of the one vector, which gets the whole loss."""
+        compiled = compile_moments(self.question, domain)
+        compiled.check_frame(self.frame)
+        return [(compiled.sensitivity(self.frame, neighbors.enforce(None, by_group=False)), Fraction(1))]
 
     def names(self) -> list[str]:
         """Return the name of the vector."""
@@ -289,10 +422,11 @@ class MomentVector:
     def scans(self, domain: Domain) -> list[Scan]:
         """Return the SELECTs: of the numbers, and, where there are categories, of what is counted by them."""
         compiled = compile_moments(self.question, domain)
-        text = self.question.identity()
-        scans = [Scan(f"moments {text}", functools.partial(_select_products, compiled))]
+        text = f"{self.question.identity()} in {self.frame}"
+        scans = [Scan(f"moments {text}", functools.partial(_select_products, compiled, self.frame))]
         if compiled.categories:
-            scans.append(Scan(f"moments by values {text}", functools.partial(_select_by_values, compiled)))
+            by_values = functools.partial(_select_by_values, compiled, self.frame)
+            scans.append(Scan(f"moments by values {text}", by_values))
         return scans
 
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
@@ -302,33 +436,21 @@ class MomentVector:
         sums = {row["fold"]: row for row in tables[0].to_pylist()}
         by_values = _read_by_values(compiled, tables[1]) if compiled.categories else {}
         for fold in range(compiled.halves):
-            row = sums.get(fold, {})
             for block in compiled.blocks:
-                if block.categories:
-                    counts = by_values.get((fold, block.categories), {})
-                    place = "t0" if not block.numbers else f"s{block.numbers[0]}"
-                    exact_cells = [counts.get(cell, {}).get(place) or 0 for cell in range(block.cells)]
-                else:
-                    place = "t0" if not block.numbers else "s" + "_".join(map(str, block.numbers))
-                    exact_cells = [row.get(place) or 0]
-                exact_rows = int(row.get("t0") or 0)
-                exact_moments += [_in_parts(compiled, block, int(total), exact_rows) for total in exact_cells]
+                scale = _WEIGHT * math.prod(self.frame.scales[i] for i in block.numbers) * block.factor.denominator
+                name = "s" + "_".join(map(str, block.numbers)) if block.numbers else "t0"
+                by_cell = by_values.get((fold, block.categories), {}) if block.categories else {0: sums.get(fold, {})}
+                for cell in range(block.cells):
+                    exact_total = int(by_cell.get(cell, {}).get(name) or 0)
+                    exact_moments.append(exact_total * PARTS * block.factor.numerator // scale)
         return [exact_moments]
 
 
-def _in_parts(compiled: CompiledMoments, block: Block, exact_total: int, exact_rows: int) -> int:
-    """Return an exact sum of products of steps as parts of a row, rounded down; squares less a half a row."""
-    scale = 1
-    for number in block.numbers:
-        scale *= compiled.numbers[number].width
-    if block.is_square:
-        factor = SQUARE.numerator * PARTS
-        return (2 * exact_total - exact_rows * scale) * factor // (2 * scale * SQUARE.denominator)
-    return exact_total * PARTS // scale
+# ---- The SQL of its scans
 
 
-def _prepare(compiled: CompiledMoments, on: Primitives) -> tuple[list[Any], list[Any], Any]:
-    """Return the SQL of each number, of each category's code and of the fold, and keep the rows that have all of them."""
+def _prepare(compiled: CompiledMoments, on: Primitives) -> tuple[list[Any], list[Any]]:
+    """Return the SQL of the step of each number and of the code of each category, and keep the rows that have all of them."""
     exp = trees()
     numbers = [number.build(on) for number in compiled.numbers]
     codes = [declared.row_code(on) for declared in compiled.categories]
@@ -337,11 +459,52 @@ def _prepare(compiled: CompiledMoments, on: Primitives) -> tuple[list[Any], list
             exp.Not(this=exp.Is(this=exp.paren(part.copy()), expression=exp.Null())) for part in (*numbers, *codes)
         ]
         on.keep(exp.and_(*present))
+    return numbers, codes
+
+
+def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
+    """Return the rows t0, and the sums s0.. and squares q0.. of all numbers, in steps."""
+    exp = trees()
+    numbers, _ = _prepare(compiled, on)
+    inner = [exp.alias_(number, f"z{i}") for i, number in enumerate(numbers)] or [exp.alias_(whole(0), "z0")]
+    rows = exp.Select(expressions=inner).from_(on.source())
+    outer = [exp.alias_(exp.Count(this=exp.Star()), "t0")]
+    for i, cell in enumerate(_name_columns("z", len(numbers))):
+        width = Fraction(compiled.numbers[i].width)
+        outer.append(exp.alias_(on.total(cell.copy(), width), f"s{i}"))
+        outer.append(exp.alias_(on.total(exp.Mul(this=cell.copy(), expression=cell.copy()), width**2), f"q{i}"))
+    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows"))
+    return select
+
+
+def _weighted_rows(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Subquery:
+    """Return the rows: fold, w (the weight in parts), z0.. (numbers less their centers, in steps), k0.. (codes)."""
+    exp = trees()
+    numbers, codes = _prepare(compiled, on)
     fold: Any = whole(0)
     if compiled.halves == 2:
         first = exp.EQ(this=exp.paren(on.chunk(compiled.question.folds)), expression=whole(0))
         fold = exp.paren(exp.Case(ifs=[exp.If(this=first, true=whole(0))], default=whole(1)))
-    return numbers, codes, fold
+    inner = [exp.alias_(fold, "fold")]
+    for i, number in enumerate(numbers):
+        inner.append(exp.alias_(exp.Sub(this=number, expression=whole(frame.centers[i])), f"z{i}"))
+    inner += [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
+    rows = exp.Select(expressions=inner).from_(on.source()).subquery("sordino_centered")
+    cells = _name_columns("z", len(numbers))
+    # The squared length, rounded up: one part more for each number whose square is rounded down.
+    length: Any = whole(_LENGTH * (1 + len(codes)) + len(cells))
+    for cell, scale in zip(cells, frame.scales, strict=True):
+        square = exp.paren(exp.Mul(this=exp.paren(exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(_LENGTH)))
+        length = exp.Add(this=length, expression=exp.paren(exp.IntDiv(this=square, expression=whole(scale**2))))
+    names = [exp.column("fold"), *(cell.copy() for cell in cells), *_name_columns("k", len(codes))]
+    measured = exp.Select(expressions=[*names, exp.alias_(length, "l")]).from_(rows).subquery("sordino_measured")
+    limit = math.floor(frame.limit * _LENGTH)
+    within = exp.LTE(this=exp.column("l"), expression=whole(limit))
+    # The denominator is never 0, also where an engine computes both sides.
+    shrunk = exp.IntDiv(this=whole(limit * _WEIGHT), expression=exp.column("l"))
+    weight = exp.Case(ifs=[exp.If(this=within, true=whole(_WEIGHT))], default=exp.paren(shrunk))
+    columns = [*(name.copy() for name in names), exp.alias_(weight, "w")]
+    return exp.Select(expressions=columns).from_(measured).subquery("sordino_rows")
 
 
 def _name_columns(prefix: str, count: int) -> list[Any]:
@@ -349,42 +512,44 @@ def _name_columns(prefix: str, count: int) -> list[Any]:
     return [exp.column(f"{prefix}{i}") for i in range(count)]
 
 
-def _select_products(compiled: CompiledMoments, on: Primitives) -> exp.Select:
-    """Return the sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps."""
+def _weigh(compiled: CompiledMoments, on: Primitives, numbers: Sequence[int]) -> exp.Expression:
+    """Return the sum of the weight times the numbers at some places."""
     exp = trees()
-    numbers, _, fold = _prepare(compiled, on)
-    inner = [exp.alias_(fold, "fold"), *(exp.alias_(number, f"z{i}") for i, number in enumerate(numbers))]
-    rows = exp.Select(expressions=inner).from_(on.source())
-    cells = _name_columns("z", len(numbers))
-    outer = [exp.column("fold"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
-    for i, cell in enumerate(cells):
-        outer.append(exp.alias_(on.total(cell.copy(), Fraction(compiled.numbers[i].width)), f"s{i}"))
-    for i, j in itertools.combinations_with_replacement(range(len(cells)), 2):
-        largest = Fraction(compiled.numbers[i].width * compiled.numbers[j].width)
-        product = exp.Mul(this=cells[i].copy(), expression=cells[j].copy())
-        outer.append(exp.alias_(on.total(product, largest), f"s{i}_{j}"))
-    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows"))
+    product = exp.column("w")
+    largest = Fraction(_WEIGHT)
+    for i in numbers:
+        product = exp.Mul(this=product, expression=exp.column(f"z{i}"))
+        largest *= 2 * compiled.numbers[i].width
+    return on.total(product, largest)
+
+
+def _select_products(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+    """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
+    exp = trees()
+    rows = _weighted_rows(compiled, frame, on)
+    outer = [exp.column("fold"), exp.alias_(_weigh(compiled, on, ()), "t0")]
+    for block in compiled.blocks:
+        if block.numbers and not block.categories:
+            name = "s" + "_".join(map(str, block.numbers))
+            outer.append(exp.alias_(_weigh(compiled, on, block.numbers), name))
+    select: exp.Select = exp.Select(expressions=outer).from_(rows)
     return select.group_by(exp.column("fold"))
 
 
-def _select_by_values(compiled: CompiledMoments, on: Primitives) -> exp.Select:
-    """Return counts and sums by the values of one category, or of two: fold, k0.., `left_out`, t0 and s0.., in steps."""
+def _select_by_values(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+    """Return weighted rows and sums by the values of one category, or of two: fold, k0.., `left_out`, t0 and s0.."""
     exp = trees()
-    numbers, codes, fold = _prepare(compiled, on)
-    inner = [exp.alias_(fold, "fold")]
-    inner += [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
-    inner += [exp.alias_(number, f"z{i}") for i, number in enumerate(numbers)]
-    rows = exp.Select(expressions=inner).from_(on.source())
-    keyed = _name_columns("k", len(codes))
+    rows = _weighted_rows(compiled, frame, on)
+    keyed = _name_columns("k", len(compiled.categories))
     left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=keyed), "left_out")
-    outer = [exp.column("fold"), *(key.copy() for key in keyed), left_out, exp.alias_(exp.Count(this=exp.Star()), "t0")]
-    for i, cell in enumerate(_name_columns("z", len(numbers))):
-        outer.append(exp.alias_(on.total(cell, Fraction(compiled.numbers[i].width)), f"s{i}"))
+    outer = [exp.column("fold"), *(key.copy() for key in keyed), left_out]
+    outer.append(exp.alias_(_weigh(compiled, on, ()), "t0"))
+    outer += [exp.alias_(_weigh(compiled, on, (i,)), f"s{i}") for i in range(len(compiled.numbers))]
     sets = [
         exp.Tuple(expressions=[exp.column("fold"), *(keyed[i].copy() for i in group)])
         for group in _value_groups(compiled)
     ]
-    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows"))
+    select: exp.Select = exp.Select(expressions=outer).from_(rows)
     select.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=sets)]))
     return select
 
