@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 from sordino.core.lazy import export_lazily
 
 if TYPE_CHECKING:
+    from sordino.models.classification import LogisticModel as LogisticModel
+    from sordino.models.classification import NaiveBayesModel as NaiveBayesModel
+    from sordino.models.classification import logistic_regression as logistic_regression
+    from sordino.models.classification import naive_bayes as naive_bayes
+    from sordino.models.components import ComponentsModel as ComponentsModel
+    from sordino.models.components import pca as pca
     from sordino.models.linear import LinearModel as LinearModel
     from sordino.models.linear import linear_regression as linear_regression
+    from sordino.models.record import ModelCard as ModelCard
+    from sordino.models.record import load as load
 
 __getattr__, __dir__, __all__ = export_lazily(__name__)
