@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     from sordino.models.classification import NaiveBayesModel as NaiveBayesModel
     from sordino.models.classification import logistic_regression as logistic_regression
     from sordino.models.classification import naive_bayes as naive_bayes
+    from sordino.models.clusters import ClustersModel as ClustersModel
+    from sordino.models.clusters import kmeans as kmeans
     from sordino.models.components import ComponentsModel as ComponentsModel
     from sordino.models.components import pca as pca
     from sordino.models.linear import LinearModel as LinearModel
     from sordino.models.linear import linear_regression as linear_regression
+    from sordino.models.planning import ModelPlan as ModelPlan
+    from sordino.models.planning import plan as plan
     from sordino.models.record import ModelCard as ModelCard
     from sordino.models.record import load as load
 

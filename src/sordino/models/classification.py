@@ -36,7 +36,7 @@ from sordino.models.columns import (
     read_predictors,
     require_column,
 )
-from sordino.models.design import invert, make_design, name_hidden
+from sordino.models.design import invert, make_design, name_hidden, soften
 from sordino.models.linear import linear_sql, predictors_from_dict
 from sordino.models.moments import Floats, NoisyMoments, join_moments, read_moments
 from sordino.models.record import (
@@ -153,7 +153,9 @@ class LogisticModel:
         """Return the probability of the last of two classes as an expression of SQL; raises QuestionRefused for more."""
         if len(self.classes) != 2:
             raise QuestionRefused("the probability of one class is one expression of SQL for two classes alone")
-        score = linear_sql(self.predictors, self.slopes[1] - self.slopes[0], float(self.constants[1] - self.constants[0]))
+        score = linear_sql(
+            self.predictors, self.slopes[1] - self.slopes[0], float(self.constants[1] - self.constants[0])
+        )
         return f"1 / (1 + EXP(-LEAST(GREATEST({score}, -{_MOST_SCORE}), {_MOST_SCORE})))"
 
     @property
@@ -249,13 +251,15 @@ def fit_discriminants(
     certain = (counts**2 / (counts**2 + noise**2 * len(places)))[:, None]
     means = overall + certain * (matrix[np.ix_(classes, places)] / counts[:, None] - overall)
     within = matrix[np.ix_(places, places)] - (means * counts[:, None]).T @ means
-    inverse = invert(within, design.penalty, noise)
+    inverse = invert(soften(within, noise), design.penalty, noise)
     slopes = rows * means @ inverse.matrix
     constants = np.log(counts / counts.sum()) - 0.5 * (slopes * means).sum(axis=1)
     own = [design.own_units(row, float(constant)) for row, constant in zip(slopes, constants, strict=True)]
     spread = np.sqrt(np.clip(np.diag(within), 1.0, None))
     notes = list(note_rows(rows, len(places) + 1))
-    notes += [f"the noise hides what {group} does: it is shrunk" for group in name_hidden(inverse, design.names, spread)]
+    notes += [
+        f"the noise hides what {group} does: it is shrunk" for group in name_hidden(inverse, design.names, spread)
+    ]
     return LogisticModel(
         y,
         target,
@@ -339,7 +343,10 @@ class NaiveBayesModel:
                         for v, r in zip(declared_values(column), ratios[:, k], strict=True)
                     ]
                 else:
-                    whens = [f"WHEN {quoted} < {float(e)!r} THEN {float(r)!r}" for e, r in zip(edges[1:-1], ratios[:, k], strict=False)]
+                    whens = [
+                        f"WHEN {quoted} < {float(e)!r} THEN {float(r)!r}"
+                        for e, r in zip(edges[1:-1], ratios[:, k], strict=False)
+                    ]
                     whens.append(f"WHEN {quoted} IS NOT NULL THEN {float(ratios[-1, k])!r}")
                 parts.append(f"CASE {' '.join(whens)} ELSE 0 END")
             expressions.append(" + ".join(parts))
@@ -456,7 +463,7 @@ def fit_counts(release: Release, predictors: Predictors, y: str, target: Column)
         if cut is not None:
             counts, places = join_bins(counts, noise)
             edges.append(np.array([float(cut[place]) for place in places]))
-            merged = np.diff(places)
+            merged = np.diff(places).astype(np.float64)
         else:
             edges.append(None)
             merged = np.ones(len(counts))
@@ -476,7 +483,8 @@ def fit_counts(release: Release, predictors: Predictors, y: str, target: Column)
 
 
 def _errors(release: Release) -> list[float]:
-    return [float(error) for error in release.outputs[0].estimate.errors(0.95)]
+    errors: list[Any] = list(release.outputs[0].estimate.errors(0.95))
+    return [float(error) for error in errors]
 
 
 def join_bins(counts: Floats, noise: float) -> tuple[Floats, list[int]]:

@@ -103,7 +103,9 @@ def read_predictors(domain: Domain, x: Sequence[Term], *, role: str = "x", witho
     for term in x:
         parts = (term,) if isinstance(term, str) else tuple(term) if isinstance(term, (list, tuple)) else ()
         if not parts or not all(isinstance(part, str) for part in parts):
-            raise DeclarationError(f"names columns by text, or products of numbers as tuples, not {term!r:.60}", key=role)
+            raise DeclarationError(
+                f"names columns by text, or products of numbers as tuples, not {term!r:.60}", key=role
+            )
         for name in parts:
             require_column(domain, name, role)
             if name == without:
@@ -158,7 +160,8 @@ def read_frame(frame: Any, names: Sequence[str]) -> dict[str, list[Any]]:
     if isinstance(frame, dict):
         columns = list(frame)
     else:
-        columns = list(getattr(frame, "column_names", None) or getattr(frame, "columns", ()))
+        named: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
+        columns = list(named)
     if not columns:
         raise DeclarationError("takes a frame with named columns, of pandas, polars or Arrow", key="frame")
     missing = [name for name in names if name not in columns]
@@ -174,11 +177,14 @@ def read_frame(frame: Any, names: Sequence[str]) -> dict[str, list[Any]]:
 def read_numbers(cells: Sequence[Any], column: Column) -> Floats:
     """Return numbers clipped to their declared bounds, and filled as declared; nan where one is missing."""
     assert isinstance(column, (Integer, Real))
-    fill = float(column.missing.value) if isinstance(column.missing, Fill) else np.nan  # type: ignore[arg-type]
+    filled: Any = column.missing.value if isinstance(column.missing, Fill) else np.nan
+    fill = float(filled)
     try:
         values = np.array([fill if cell is None or cell != cell else float(cell) for cell in cells], dtype=np.float64)
     except (TypeError, ValueError):
-        raise DeclarationError("has cells that are no numbers in a column that is declared as one", key="frame") from None
+        raise DeclarationError(
+            "has cells that are no numbers in a column that is declared as one", key="frame"
+        ) from None
     low = -np.inf if column.lower is None else float(column.lower)
     high = np.inf if column.upper is None else float(column.upper)
     return np.clip(values, low, high)
@@ -194,7 +200,8 @@ def read_codes(cells: Sequence[Any], column: Column) -> np.ndarray[Any, np.dtype
     """Return the place of each cell among the declared values; -1 where it is missing, or none of them."""
     values = declared_values(column)
     places = {_plain(value): i for i, value in enumerate(values)}
-    fill = column.missing.value if isinstance(getattr(column, "missing", None), Fill) else None  # type: ignore[union-attr]
+    missing: Any = getattr(column, "missing", None)
+    fill = missing.value if isinstance(missing, Fill) else None
     other = places[column.other] if isinstance(column, Category) and column.other is not None else -1
     codes = []
     for cell in cells:
@@ -236,5 +243,3 @@ def ask_for(table: Table, question: Any, loss: LossArguments) -> Release:
     if not hasattr(table, "ask") or not hasattr(table, "domain"):
         raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
     return table.ask(question, **loss)
-
-

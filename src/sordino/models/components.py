@@ -128,9 +128,7 @@ class ComponentsModel:
             raise ValueError("the parts of a model do not fit each other")
         about = provenance_from_dict(data["provenance"])
         captured = float(data["captured"])
-        return cls(
-            predictors, components, variances, angles, captured, means, deviations, bool(data["scaled"]), about
-        )
+        return cls(predictors, components, variances, angles, captured, means, deviations, bool(data["scaled"]), about)
 
     def __repr__(self) -> str:
         return f"<{len(self.components)} principal components of {len(self.columns)} columns, {self.cost.describe()}>"
@@ -196,7 +194,8 @@ def find_components(
         errors = np.sqrt(moments.variance * (weights**2).sum(axis=1)) / rows
         gaps = np.abs(variances[i] - variances)
         # Of a component with itself the noise turns nothing.
-        sines = np.where(np.arange(len(variances)) == i, 0.0, errors / np.maximum(gaps, 1e-300))
+        others = np.arange(len(variances)) != i
+        sines = errors[others] / np.maximum(gaps[others], 1e-12 * max(float(variances[0]), 1e-12))
         sine = normal_quantile(0.95) * math.sqrt(float((np.minimum(sines, 1.0) ** 2).sum()))
         angles.append(math.degrees(math.asin(min(sine, 1.0))))
     captured = float(variances[:components].sum() / max(variances.sum(), 1e-300))

@@ -14,6 +14,8 @@ from sordino.models.moments import Floats, NoisyMoments
 
 # A direction in which the rows vary less than so many deviations of the noise, times the root of the columns, is shrunk.
 RIDGE = 2.0
+# An entry below the root of this many deviations of its noise counts as 0.
+_SOFTER = 4.0
 # A column takes part in a direction with this part of the direction's squared length, or more.
 _PART = 0.05
 
@@ -108,6 +110,19 @@ class NoisyInverse:
     def hidden(self) -> Any:
         """Which directions are shrunk: booleans (k,)."""
         return self.lifted > self.variances * (1 + 1e-9)
+
+
+def soften(covariance: Floats, noise: float) -> Floats:
+    """Return a covariance (k, k) without what its noise may be: entries near the noise are drawn to 0, its diagonal is kept.
+
+    An entry x with noise of deviation s becomes x max(0, 1 - 4 s^2 / x^2), after James and Stein (1961). It is for models that
+    rank rows: a coefficient has no interval after it.
+    """
+    diagonal = np.clip(np.diag(covariance), noise, None)
+    kept = np.clip(1.0 - _SOFTER * noise**2 / np.maximum(covariance**2, 1e-12), 0.0, None)
+    result: Floats = covariance * kept
+    np.fill_diagonal(result, diagonal)
+    return result
 
 
 def invert(covariance: Floats, penalty: Floats, noise: float) -> NoisyInverse:

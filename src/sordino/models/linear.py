@@ -158,7 +158,9 @@ class LinearModel:
             facts["held-out R2"] = f"{held.r2:.3f} ({held.lower:.3f} to {held.upper:.3f} at {100 * held.confidence:g}%)"
         for name in self.names:
             low, high = self.interval(name)
-            facts[f"coefficient of {name}"] = f"{self.coefficients[name]:.4g} ({low:.4g} to {high:.4g} at 95%, of the noise)"
+            facts[f"coefficient of {name}"] = (
+                f"{self.coefficients[name]:.4g} ({low:.4g} to {high:.4g} at 95%, of the noise)"
+            )
         return make_card("linear regression", self.provenance, facts)
 
     def save(self, path: str | Path) -> None:
@@ -198,7 +200,7 @@ class LinearModel:
         if not (len(names) == len(values) == size and noise.shape == population.shape == (size + 1, size + 1)):
             raise ValueError("the parts of a model do not fit each other")
         held = None if data["held_out"] is None else HeldOut(*map(float, data["held_out"]))
-        numbers = (float(data[name]) for name in ("r2", "residual_error", "rows"))
+        r2, residual_error, rows = (float(data[name]) for name in ("r2", "residual_error", "rows"))
         undetermined = tuple(map(str, data["undetermined"]))
         about = provenance_from_dict(data["provenance"])
         return cls(
@@ -210,7 +212,9 @@ class LinearModel:
             noise,
             population,
             undetermined,
-            *numbers,
+            r2,
+            residual_error,
+            rows,
             about,
             held,
         )
@@ -305,7 +309,9 @@ def moments_for(
     parameters = 1 + len(predictors.numbers)
     parameters += sum(len(declared_values(dict(predictors.declared)[name])) - 1 for name in predictors.categories)
     check_rows(assume_rows, parameters)
-    if validate is not None and (isinstance(validate, bool) or not isinstance(validate, int) or not 2 <= validate <= 100):
+    if validate is not None and (
+        isinstance(validate, bool) or not isinstance(validate, int) or not 2 <= validate <= 100
+    ):
         raise DeclarationError("holds one unit in so many out: a whole number from 2 to 100", key="validate")
     numbers = groups_of((*predictors.numbers, y))
     return MomentMatrix(numbers, groups_of(predictors.categories), validate or 1), predictors
@@ -443,4 +449,3 @@ def score_held_out(moments: NoisyMoments, fitted: FittedMoments, *, confidence: 
     moved = moved - (errors / total) * moments.weigh(about[None], about)[0]
     margin = normal_quantile(confidence) * math.sqrt(moments.variance * float(moved @ moved)) / total
     return HeldOut(r2, r2 - margin, min(r2 + margin, 1.0), confidence)
-

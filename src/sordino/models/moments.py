@@ -122,8 +122,14 @@ class PreparedMoments:
             Key("fold", tuple(fold for fold in folds for _ in labels)),
             Key("moment", tuple(labels * len(folds))),
         )
-        chosen = [(f"{number.alias}: center", Fraction(c)) for number, c in zip(self.compiled.numbers, frame.centers, strict=True)]
-        chosen += [(f"{number.alias}: scale", Fraction(s)) for number, s in zip(self.compiled.numbers, frame.scales, strict=True)]
+        chosen = [
+            (f"{number.alias}: center", Fraction(c))
+            for number, c in zip(self.compiled.numbers, frame.centers, strict=True)
+        ]
+        chosen += [
+            (f"{number.alias}: scale", Fraction(s))
+            for number, s in zip(self.compiled.numbers, frame.scales, strict=True)
+        ]
         chosen.append(("limit", frame.limit))
         return ReleaseContent(keys, (Output("moments", output.estimate, output.mechanism),), chosen=tuple(chosen))
 
@@ -266,7 +272,9 @@ class NoisyMoments:
 
     def add(self, other: NoisyMoments) -> NoisyMoments:
         """Return the moments of the rows of both, whose noise adds up."""
-        return NoisyMoments(self.compiled, self.frame, self.vector + other.vector, self.variance + other.variance, self.laplace)
+        return NoisyMoments(
+            self.compiled, self.frame, self.vector + other.vector, self.variance + other.variance, self.laplace
+        )
 
 
 @functools.lru_cache(maxsize=8)

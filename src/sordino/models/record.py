@@ -97,7 +97,9 @@ class ModelCard:
 
     def to_json(self) -> str:
         """Return the card as JSON."""
-        return json.dumps({"model": self.title, **dict(self.facts), "notes": list(self.notes)}, ensure_ascii=False, indent=2)
+        return json.dumps(
+            {"model": self.title, **dict(self.facts), "notes": list(self.notes)}, ensure_ascii=False, indent=2
+        )
 
     def to_html(self) -> str:
         """Return the card as a page."""

@@ -24,7 +24,7 @@ from sordino.ask.queries.expressions.bound_number import BoundNumber, clip
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.missing import may_be_missing
 from sordino.ask.queries.expressions.nodes import describe, plain
-from sordino.ask.queries.expressions.sql_trees import trees, whole
+from sordino.ask.queries.expressions.sql_trees import whole
 from sordino.ask.queries.queryable import Scan
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
@@ -134,7 +134,8 @@ class ScaledNumber:
 
     def build(self, on: Primitives) -> exp.Expression:
         """Return the SQL of the step."""
-        exp = trees()
+        from sqlglot import exp
+
         above = exp.paren(exp.Sub(this=exp.paren(self.number.build(on)), expression=whole(self.low)))
         if self.by > 1:
             above = exp.paren(exp.IntDiv(this=above, expression=whole(self.by)))
@@ -233,7 +234,9 @@ class CompiledMoments:
             raise QuestionRefused("a frame has a center and a scale for each number")
         for number, center, scale in zip(self.numbers, frame.centers, frame.scales, strict=True):
             if abs(center) > number.width or not number.least_scale <= scale <= number.width:
-                raise QuestionRefused("a center lies within the declared bounds, and a scale above a thousandth of their range")
+                raise QuestionRefused(
+                    "a center lies within the declared bounds, and a scale above a thousandth of their range"
+                )
         if not self.least_limit <= frame.limit <= _MOST_LIMIT:
             raise QuestionRefused("a limit is at least what a row at all centers has, and at most 2^20")
 
@@ -252,7 +255,8 @@ class CompiledMoments:
         far. Under replace the rows of one unit are paired with the other's, and
         |w f(z) - v f(y)|^2 = w^2 |f(z)|^2 + v^2 |f(y)|^2 - 2 w v f(z).f(y), where
         f(z).f(y) >= (z.y)^2/2 - .01 |z|^2 |y|^2 - c/2; so the last term is at most .02 R^2 + c. A row without a partner has a
-        square of R^2/2 at most, one whose unit changes its fold of R^2. The engine rounds |z|^2 up and w down, so w |z|^2 <= R holds there.
+        square of R^2/2 at most, one whose unit changes its fold of R^2. The engine rounds |z|^2 up and w down, so that
+        w |z|^2 <= R holds there.
         """
         rows = neighbors.contributions
         cells = self.cells * self.halves
@@ -273,8 +277,8 @@ class CompiledMoments:
     def look_sensitivity(self, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves the first look, in parts of a row.
 
-        Theorem. A row adds 1 to the rows, a number in [-1, 1] to each sum, and 3/2 of one in [-1/2, 1/2] to each square; so C rows
-        move p of each by at most C (1 + 7p/4) in l1 and C sqrt(1 + 25p/16) in l2. Under replace rows in pairs move the
+        Theorem. A row adds 1 to the rows, a number in [-1, 1] to each sum, and 3/2 of one in [-1/2, 1/2] to each square; so C
+        rows move p of each by at most C (1 + 7p/4) in l1 and C sqrt(1 + 25p/16) in l2. Under replace rows in pairs move the
         rows by 1, a sum by 2 and a square by 3/2 each at most.
         """
         rows = neighbors.contributions
@@ -336,9 +340,7 @@ def compile_moments(question: MomentMatrix, domain: Domain) -> CompiledMoments:
                 f"the values of {column.alias} are not declared, so they are not public: declare it as a category"
             )
         if len(declared.labels) < 2:
-            raise QuestionRefused(
-                f"{column.alias} is declared with one value, so nothing depends on it: leave it out"
-            )
+            raise QuestionRefused(f"{column.alias} is declared with one value, so nothing depends on it: leave it out")
         categories.append(declared)
     reasons = [bool(may_be_missing(column.of, domain).columns) for column in (*question.numbers, *question.categories)]
     compiled = CompiledMoments(question, tuple(numbers), tuple(categories), any(reasons))
@@ -451,7 +453,8 @@ class MomentVector:
 
 def _prepare(compiled: CompiledMoments, on: Primitives) -> tuple[list[Any], list[Any]]:
     """Return the SQL of the step of each number and of the code of each category, and keep the rows that have all of them."""
-    exp = trees()
+    from sqlglot import exp
+
     numbers = [number.build(on) for number in compiled.numbers]
     codes = [declared.row_code(on) for declared in compiled.categories]
     if compiled.droppable:
@@ -464,7 +467,8 @@ def _prepare(compiled: CompiledMoments, on: Primitives) -> tuple[list[Any], list
 
 def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
     """Return the rows t0, and the sums s0.. and squares q0.. of all numbers, in steps."""
-    exp = trees()
+    from sqlglot import exp
+
     numbers, _ = _prepare(compiled, on)
     inner = [exp.alias_(number, f"z{i}") for i, number in enumerate(numbers)] or [exp.alias_(whole(0), "z0")]
     rows = exp.Select(expressions=inner).from_(on.source())
@@ -479,7 +483,8 @@ def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
 
 def _weighted_rows(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Subquery:
     """Return the rows: fold, w (the weight in parts), z0.. (numbers less their centers, in steps), k0.. (codes)."""
-    exp = trees()
+    from sqlglot import exp
+
     numbers, codes = _prepare(compiled, on)
     fold: Any = whole(0)
     if compiled.halves == 2:
@@ -494,7 +499,9 @@ def _weighted_rows(compiled: CompiledMoments, frame: Frame, on: Primitives) -> e
     # The squared length, rounded up: one part more for each number whose square is rounded down.
     length: Any = whole(_LENGTH * (1 + len(codes)) + len(cells))
     for cell, scale in zip(cells, frame.scales, strict=True):
-        square = exp.paren(exp.Mul(this=exp.paren(exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(_LENGTH)))
+        square = exp.paren(
+            exp.Mul(this=exp.paren(exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(_LENGTH))
+        )
         length = exp.Add(this=length, expression=exp.paren(exp.IntDiv(this=square, expression=whole(scale**2))))
     names = [exp.column("fold"), *(cell.copy() for cell in cells), *_name_columns("k", len(codes))]
     measured = exp.Select(expressions=[*names, exp.alias_(length, "l")]).from_(rows).subquery("sordino_measured")
@@ -508,13 +515,15 @@ def _weighted_rows(compiled: CompiledMoments, frame: Frame, on: Primitives) -> e
 
 
 def _name_columns(prefix: str, count: int) -> list[Any]:
-    exp = trees()
+    from sqlglot import exp
+
     return [exp.column(f"{prefix}{i}") for i in range(count)]
 
 
 def _weigh(compiled: CompiledMoments, on: Primitives, numbers: Sequence[int]) -> exp.Expression:
     """Return the sum of the weight times the numbers at some places."""
-    exp = trees()
+    from sqlglot import exp
+
     product = exp.column("w")
     largest = Fraction(_WEIGHT)
     for i in numbers:
@@ -525,7 +534,8 @@ def _weigh(compiled: CompiledMoments, on: Primitives, numbers: Sequence[int]) ->
 
 def _select_products(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
     """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
-    exp = trees()
+    from sqlglot import exp
+
     rows = _weighted_rows(compiled, frame, on)
     outer = [exp.column("fold"), exp.alias_(_weigh(compiled, on, ()), "t0")]
     for block in compiled.blocks:
@@ -538,7 +548,8 @@ def _select_products(compiled: CompiledMoments, frame: Frame, on: Primitives) ->
 
 def _select_by_values(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
     """Return weighted rows and sums by the values of one category, or of two: fold, k0.., `left_out`, t0 and s0.."""
-    exp = trees()
+    from sqlglot import exp
+
     rows = _weighted_rows(compiled, frame, on)
     keyed = _name_columns("k", len(compiled.categories))
     left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=keyed), "left_out")
@@ -564,7 +575,9 @@ def _read_by_values(compiled: CompiledMoments, table: pa.Table) -> dict[Any, dic
     """Return the exact sums of each fold and group of categories, by cell."""
     count = len(compiled.categories)
     sizes = [len(declared.labels) for declared in compiled.categories]
-    groups = {sum(1 << (count - 1 - i) for i in range(count) if i not in group): group for group in _value_groups(compiled)}
+    groups = {
+        sum(1 << (count - 1 - i) for i in range(count) if i not in group): group for group in _value_groups(compiled)
+    }
     exact_sums: dict[Any, dict[int, dict[str, Any]]] = {}
     for row in table.to_pylist():
         group = groups[int(row["left_out"])]
@@ -573,4 +586,3 @@ def _read_by_values(compiled: CompiledMoments, table: pa.Table) -> dict[Any, dic
             cell = cell * sizes[category] + int(row[f"k{category}"])
         exact_sums.setdefault((int(row["fold"]), group), {})[cell] = row
     return exact_sums
-
