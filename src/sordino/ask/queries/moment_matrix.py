@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from sordino.ask.queries.adaptive.marginal import VectorShare, join_words
 from sordino.ask.queries.aggregates.sums import require_bounds
@@ -461,7 +461,7 @@ def _prepare(compiled: CompiledMoments, on: Primitives) -> tuple[list[Any], list
         present = [
             exp.Not(this=exp.Is(this=exp.paren(part.copy()), expression=exp.Null())) for part in (*numbers, *codes)
         ]
-        on.keep(exp.and_(*present))
+        on.keep(cast(exp.Expression, exp.and_(*present)))
     return numbers, codes
 
 
@@ -524,7 +524,7 @@ def _weigh(compiled: CompiledMoments, on: Primitives, numbers: Sequence[int]) ->
     """Return the sum of the weight times the numbers at some places."""
     from sqlglot import exp
 
-    product = exp.column("w")
+    product: exp.Expression = exp.column("w")
     largest = Fraction(_WEIGHT)
     for i in numbers:
         product = exp.Mul(this=product, expression=exp.column(f"z{i}"))
