@@ -37,6 +37,10 @@ LOOK = Fraction(3, 20)
 # Rows are shortened so far that the noise of the matrix, in its largest direction, is about this part of the rows. More noise
 # costs more than what the shortened rows lose.
 _NOISE = 0.02
+# Noise of this part of the rows harms nothing, so rows are shortened no further than it takes.
+_LITTLE_NOISE = 0.0005
+# Beyond a squared length of twice the numbers and this, hardly any row is shortened: normal ones one in thousands.
+_TAIL = 20
 # A spread is at least so many deviations of the noise of a square.
 _LEAST_SPREAD = 2.0
 # Limits are multiples of this.
@@ -152,7 +156,9 @@ class PreparedMoments:
             centers.append(round(float(mean) * number.width))
             scales.append(min(max(round(float(spread) * number.width), number.least_scale), number.width))
         size = self.compiled.features
-        wanted = _NOISE * rows / (self.unit_noise * math.sqrt(size))
+        affordable = rows / (self.unit_noise * math.sqrt(size))
+        enough = self.least_limit + len(numbers) + _TAIL
+        wanted = max(min(_NOISE * affordable, enough), _LITTLE_NOISE * affordable)
         most = float(self.compiled.most_limit(centers, scales))
         limit = min(max(wanted, self.least_limit), most)
         return Frame(tuple(centers), tuple(scales), Fraction(math.ceil(limit * _LIMIT_STEP), _LIMIT_STEP))
