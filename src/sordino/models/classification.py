@@ -171,7 +171,7 @@ class LogisticModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, "logistic regression", self.to_dict())
+        save_model(path, self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as JSON data."""
@@ -361,7 +361,7 @@ class NaiveBayesModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, "naive Bayes", self.to_dict())
+        save_model(path, self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as JSON data."""

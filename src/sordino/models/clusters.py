@@ -93,7 +93,7 @@ class ClustersModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, "k-means", self.to_dict())
+        save_model(path, self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as JSON data."""

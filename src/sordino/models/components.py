@@ -100,7 +100,7 @@ class ComponentsModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, "principal components", self.to_dict())
+        save_model(path, self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as JSON data."""

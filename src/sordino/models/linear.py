@@ -66,7 +66,8 @@ class LinearModel:
     """A linear regression: `coefficients` by name, in the columns' own units, and `intercept`.
 
     A category has a coefficient for each declared value but the first, "zone = b": how much rows of that value lie above rows of
-    the first one. `r2` and `residual_error` are those in the rows that the model was fitted to, estimated from the moments.
+    the first one. `r2` and `residual_error` are those in the rows that the model was fitted to, estimated from the noisy moments:
+    `r2_error` is how far the noise may have moved the first at 95%.
     """
 
     y: str
@@ -78,6 +79,7 @@ class LinearModel:
     population_covariance: Floats
     undetermined: tuple[str, ...]
     r2: float
+    r2_error: float
     residual_error: float
     rows: float
     provenance: Provenance
@@ -150,7 +152,7 @@ class LinearModel:
         facts = {
             "predicts": self.y,
             "from": ", ".join(self.names),
-            "R2": f"{self.r2:.3f} in the rows it was fitted to, estimated from noisy moments",
+            "R2": f"{self.r2:.3f} +- {self.r2_error:.3f} at 95%, in the rows it was fitted to, estimated from noisy moments",
             "residual error": f"{self.residual_error:.4g}",
         }
         if self.held_out is not None:
@@ -165,7 +167,7 @@ class LinearModel:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, "linear regression", self.to_dict())
+        save_model(path, self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as JSON data."""
@@ -181,6 +183,7 @@ class LinearModel:
             "population_covariance": self.population_covariance.tolist(),
             "undetermined": list(self.undetermined),
             "r2": self.r2,
+            "r2_error": self.r2_error,
             "residual_error": self.residual_error,
             "rows": self.rows,
             "provenance": self.provenance.to_dict(),
@@ -200,7 +203,9 @@ class LinearModel:
         if not (len(names) == len(values) == size and noise.shape == population.shape == (size + 1, size + 1)):
             raise ValueError("the parts of a model do not fit each other")
         held = None if data["held_out"] is None else HeldOut(*map(float, data["held_out"]))
-        r2, residual_error, rows = (float(data[name]) for name in ("r2", "residual_error", "rows"))
+        r2, r2_error, residual_error, rows = (
+            float(data[name]) for name in ("r2", "r2_error", "residual_error", "rows")
+        )
         undetermined = tuple(map(str, data["undetermined"]))
         about = provenance_from_dict(data["provenance"])
         return cls(
@@ -213,6 +218,7 @@ class LinearModel:
             population,
             undetermined,
             r2,
+            r2_error,
             residual_error,
             rows,
             about,
@@ -414,6 +420,7 @@ class FittedMoments:
             change @ self.population_covariance(variance) @ change.T,
             tuple(undetermined),
             min(max(1.0 - errors / total, 0.0), 1.0),
+            min(bound_r2(moments, self, 0.95), 1.0),
             y_scale * math.sqrt(variance),
             moments.rows,
             about,
@@ -436,16 +443,23 @@ def fit_moments(moments: NoisyMoments, predictors: Predictors) -> FittedMoments:
     return FittedMoments(moments, design, inverse, slopes, y_mean - float(slopes @ means), means)
 
 
+def bound_r2(moments: NoisyMoments, fitted: FittedMoments, confidence: float) -> float:
+    """Return how far the noise of some moments may move the R2 of a regression in them, to first order.
+
+    With E the sum of squared errors and T that about the mean of y, the R2 moves by (E / T dT - dE) / T.
+    """
+    errors, total = fitted.squares(moments)
+    about = np.zeros(moments.size)
+    about[0] = -float(moments.matrix[0, fitted.target] / moments.rows)
+    about[fitted.target] = 1.0
+    moved = moments.weigh(fitted.weights[None], fitted.weights)[0]
+    moved = moved - (errors / total) * moments.weigh(about[None], about)[0]
+    return normal_quantile(confidence) * math.sqrt(moments.variance * float(moved @ moved)) / total
+
+
 def score_held_out(moments: NoisyMoments, fitted: FittedMoments, *, confidence: float = 0.95) -> HeldOut:
     """Return the R2 of a regression of other rows in held-out ones, whose noise is independent of it."""
     errors, total = fitted.squares(moments)
     r2 = 1.0 - errors / total
-    # To first order the R2 moves by -(moved errors - errors / total * moved total) / total.
-    mean = float(moments.matrix[0, fitted.target] / moments.rows)
-    about = np.zeros(moments.size)
-    about[0] = -mean
-    about[fitted.target] = 1.0
-    moved = moments.weigh(fitted.weights[None], fitted.weights)[0]
-    moved = moved - (errors / total) * moments.weigh(about[None], about)[0]
-    margin = normal_quantile(confidence) * math.sqrt(moments.variance * float(moved @ moved)) / total
+    margin = bound_r2(moments, fitted, confidence)
     return HeldOut(r2, r2 - margin, min(r2 + margin, 1.0), confidence)

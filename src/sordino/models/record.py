@@ -132,10 +132,17 @@ def make_card(title: str, provenance: Provenance, facts: Mapping[str, str]) -> M
 # ---- Files: JSON with a checksum; nothing in it runs
 
 
-def save_model(path: str | Path, kind: str, body: Mapping[str, Any]) -> None:
+def encode_model(model: Any) -> str:
+    """Return a model as the text of a file."""
+    path = f"{type(model).__module__}.{type(model).__qualname__}"
+    kind = next(kind for kind, named in KINDS.items() if named == path)
+    content = {"format": _FORMAT, "kind": kind, "model": model.to_dict()}
+    return json.dumps({**content, "sha256": _checksum(content)}, allow_nan=False, indent=1)
+
+
+def save_model(path: str | Path, model: Any) -> None:
     """Write a model to `path`, whole or not at all. Raises SourceError where it cannot be written."""
-    content = {"format": _FORMAT, "kind": kind, "model": body}
-    text = json.dumps({**content, "sha256": _checksum(content)}, allow_nan=False, indent=1)
+    text = encode_model(model)
     target = Path(path)
     partial = target.with_name(target.name + ".part")
     try:
