@@ -171,14 +171,17 @@ def _watch(what: str, total: int) -> Iterator[Callable[[float], float]]:
     if total < _WATCHED or not sys.stderr.isatty():
         yield lambda answer: answer
         return
-    from rich.console import Console
-    from rich.progress import Progress
+    done = 0
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=total)
+    def step(answer: float) -> float:
+        nonlocal done
+        done += 1
+        if done % (total // 100) == 0:
+            print(f"\r{what}: {100 * done // total}%", end="", file=sys.stderr, flush=True)
+        return answer
 
-        def step(answer: float) -> float:
-            progress.advance(task)
-            return answer
-
+    try:
         yield step
+    finally:
+        # the line is taken back
+        print(f"\r{' ' * (len(what) + 8)}\r", end="", file=sys.stderr, flush=True)
