@@ -46,7 +46,7 @@ def farthest(question: Any, universe: list[float], start: tuple[int, ...], relat
     """Return how far the answer moves from a table of places, by comparing it with every other table."""
     whole = range(len(universe))
     most = 0.0
-    for size in whole:
+    for size in range(1, len(universe) + 1):
         for other in itertools.combinations(whole, size):
             gone = len(set(start) - set(other))
             come = len(set(other) - set(start))
