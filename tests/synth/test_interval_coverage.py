@@ -222,7 +222,7 @@ def test_random_halves_hold_half_of_the_rows_but_for_one_key(
 
 
 def test_a_check_of_columns_with_long_tails_rules_large_errors_out() -> None:
-    """Random runs of keys held next to no rows, so that contrasts were noise: errors of 6e7 a cell were left open at epsilon 1."""
+    """Random runs of keys held next to no rows, and contrasts were noise: errors of 6e7 a cell were left open."""
     rng = np.random.default_rng(3)
     keys = {f"c{i}": np.minimum(rng.pareto(1.2, ROWS).astype(np.int64), 199) for i in range(6)}
     domain = sd.Domain({n: sd.Integer(0, 199) for n in keys})
