@@ -126,12 +126,13 @@ def test_a_recipe_is_declared_and_its_file_asked_as_it_is(run: Run) -> None:
     assert table["source"] == "de.csv"
     assert table["csv"] == {
         "header": True, "delimiter": ";", "quote": '"', "null_values": [], "encoding": "cp1252", "skip_first": 1,
-        "skip_last": 1, "columns": {
+        "totals": "FILL IN", "columns": {
             "Kosten": {"type": "amount", "decimal": ",", "thousands": "."}, "Alter": {"null_values": ["-9"]},
             "Tag": {"date": "%d.%m.%Y"}, "Privat": {"true": "J", "false": "N"},
         },
     }  # fmt: skip
     blanks = {
+        "totals": '"Summe"',
         "epsilon": "100",
         "neighbors": '"add_remove"',
         "privacy_unit": '"row"',
@@ -176,7 +177,8 @@ def test_what_is_wrong_with_how_a_file_is_written_is_named_by_its_key(run: Run) 
     for more, key in (
         ('encoding = "utf-16"', "csv.encoding"),
         ('decimal = ";"', "csv.decimal"),
-        ("skip_last = -1", "csv.skip_last"),
+        ("skip_last = 1", "csv.skip_last"),
+        ('totals = [""]', "csv.totals"),
         ('columns = {age = {date = "%d.%m.%Y"}}', "csv.columns.age.date"),
         ('columns = {agee = {decimal = ","}}', "csv.columns.agee"),
         ('columns = {age = {typ = "amount"}}', "csv.columns.age.typ"),
