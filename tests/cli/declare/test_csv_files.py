@@ -226,8 +226,8 @@ def test_check_says_that_data_were_not_compared_and_compares_them_when_asked(run
     assert "too few cells" in done.out
     assert "twenty" not in done.out
     table = [line.split() for line in done.out.splitlines() if line.startswith("  ")]
-    assert table[0] == ["column", "type", "read", "clipped", "missing", "why", "missing"]
-    assert ["age", "integer", "2", "1", "2", "1", "empty,", "1", "no", "integer"] in table
+    assert table[0] == ["column", "type", "read", "clipped", "missing", "why", "missing", "first", "lines"]
+    assert ["age", "integer", "2", "1", "2", "1", "empty,", "1", "no", "integer", "3,", "4"] in table
     assert "not looked at: that bounds and values are public knowledge" in done.out
     assert run("check", "--against-data", "-o", "fit.html").code == 0
     page = Path("fit.html").read_text()

@@ -99,9 +99,9 @@ def read_csv(
     """Return the relation of a CSV file, every cell as text, those of columns with `formats` as they are written everywhere.
 
     Theorem. Lines are read apart: a line is at most one row, and which one depends on that line alone. Unquoted, a line
-    with too few cells lacks the last ones and one with too many is lost; quoted, a line that breaks the grammar or has
-    another number of cells is lost. A line whose first cell is one of `Csv.totals` is lost wherever it stands, so a row less
-    takes that row alone, also where the cell of a person is such a word.
+    with too few cells lacks the last ones, one with too many has the first ones, and a blank line is none; quoted, a line
+    that breaks the grammar or has another number of cells is lost. A line whose first cell is one of `Csv.totals` is lost
+    wherever it stands, so a row less takes that row alone, also where the cell of a person is such a word.
 
     `at` is the path of the open file, or of its `marked` copy. Raises SourceError where the header line cannot be read.
     """
@@ -173,7 +173,12 @@ def read_lines(path: str, rules: Csv, *, at: str = "", marked: bool = False) -> 
 
 
 def _is_total(cell: str, rules: Csv) -> str:
-    """Return the condition that a line with this first cell is no row: never NULL, of that cell alone."""
+    """Return the condition that a line with this first cell is no row: never NULL.
+
+    Theorem. A file has the rows that its lines have alone, whichever of them are totals. Proof: the condition reads the first
+    cell of its own line and declared words, never how many lines there are or where this one stands; so to take a line away
+    takes its own row, if it had one, and no other.
+    """
     if not rules.totals:
         return "false"
     words = ", ".join(map(quote_text, rules.totals))
