@@ -214,6 +214,16 @@ class Primitives(Protocol):
         of the remaining groups stay, for `unit_total`, and `counts` marks those that count. Returns the keys, named.
         """
 
+    def is_unit(self, column: str) -> bool:
+        """Return whether a column names each row's unit."""
+
+    def distinct_units(self) -> exp.Expression:
+        """Return the cell that distinguishes units, rows without one dropped; no contribution is bounded.
+
+        In place of `bound_contributions`, for a question that reads of the rows only which units they have: any bounds keep a
+        row of each.
+        """
+
     def counts(self) -> exp.Expression | None:
         """Return whether a row counts under the bounds on rows; None where all remaining rows do."""
 
@@ -299,7 +309,10 @@ class Primitives(Protocol):
         """Return what `build` makes where `days` of a column is `cell`: of rows that were grouped by that cell, say."""
 
     def tabulate(
-        self, value: exp.Expression, ends: tuple[int, int], function: Callable[[Primitives, exp.Expression], exp.Expression]
+        self,
+        value: exp.Expression,
+        ends: tuple[int, int],
+        function: Callable[[Primitives, exp.Expression], exp.Expression],
     ) -> exp.Expression:
         """Return `function` of a whole number that lies within `ends`, NULL for NULL; total where the function is.
 

@@ -9,6 +9,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from sordino.ask.engines.engine import BoundedRelation
 from sordino.ask.engines.moment_cells import DAY_NANOS, clock_bounds, duckdb_micros
 from sordino.ask.engines.row_hash import unit_value
 from sordino.ask.engines.sql_primitives import SqlPrimitives
@@ -107,7 +108,7 @@ class DuckDBPrimitives(SqlPrimitives):
 
         Where all numbers have a bit, no CASE is needed: then DuckDB looks up each entry of a dictionary once.
         """
-        if below is not None and below <= _MOST_SURE_BITS and 0 <= min(codes) and max(codes) < below:
+        if below is not None and below <= _MOST_SURE_BITS and min(codes) >= 0 and max(codes) < below:
             chosen = set(codes)
             sure = "".join("1" if i in chosen else "0" for i in range(below))
             return self._tree(f"(get_bit(CAST('{sure}' AS BIT), CAST({self._words(code)} AS INTEGER)) = 1)")
@@ -124,7 +125,10 @@ class DuckDBPrimitives(SqlPrimitives):
         return self._tree(f"(get_bit(CAST('{bits.decode()}' AS BIT), CAST({place} AS INTEGER)) = 1)")
 
     def tabulate(
-        self, value: exp.Expression, ends: tuple[int, int], function: Callable[[Primitives, exp.Expression], exp.Expression]
+        self,
+        value: exp.Expression,
+        ends: tuple[int, int],
+        function: Callable[[Primitives, exp.Expression], exp.Expression],
     ) -> exp.Expression:
         """Return the function of the value: of few numbers it is computed once for each, and joined."""
         low, high = ends
@@ -262,6 +266,17 @@ class DuckDBPrimitives(SqlPrimitives):
         if self._layout.csv is not None and column not in self._joined:
             return self._cell(column)[1]
         return super()._trim(column)
+
+    def source(self) -> exp.Expression:
+        """Return the relation, and as its meta data the part of it that bounds contributions."""
+        relation = super().source()
+        if self._bounded is not None and self._bounded_at and relation.key == "var":
+            text, stage = self._bounded
+            steps = {name for name, level in self._levels.items() if level < stage}
+            columns = {quote_name(column) for column in self._layout.physical}
+            joined = {name for _, name in self._joined.values()}
+            relation.meta["bounded"] = BoundedRelation(self._order_rows(text), frozenset(steps | columns | joined))
+        return relation
 
     def _limit_rank(self, rank: str, most: int) -> None:
         self._restrict(f"true QUALIFY {rank} <= {most}")

@@ -96,6 +96,10 @@ class SqlPrimitives(ABC):
         # The joined rows that one row may have become.
         self._copies = 1
         self._is_bounded = False
+        # The number of conditions up to the last that bounds contributions.
+        self._bounded_at = 0
+        # The relation that this condition ends, and the number of stages before it.
+        self._bounded: tuple[str, int] | None = None
         # The cells that name a row's unit and group.
         self._unit_group = ""
         self._counts: str | None = None
@@ -156,6 +160,7 @@ class SqlPrimitives(ABC):
 
     def _write_stage(self, relation: str) -> str:
         """Return the relation with each stage's steps, the conditions in their places between them."""
+        place = 0
         for i in range(len(self._stages) + 1):
             for level, columns, on, name in self._joins:
                 if level == i:
@@ -164,6 +169,9 @@ class SqlPrimitives(ABC):
             for level, condition in self._conditions:
                 if level == i:
                     relation = f"(SELECT * FROM {relation} WHERE {condition}) AS sordino_w{i}"
+                    place += 1
+                    if place == self._bounded_at:
+                        self._bounded = (relation, i)
             if i < len(self._stages) and self._stages[i]:
                 steps = ", ".join(f"{text} AS {name}" for text, name in self._stages[i].items())
                 relation = f"(SELECT *, {steps} FROM {relation}{self.fence}) AS sordino_s{i}"
@@ -211,7 +219,10 @@ class SqlPrimitives(ABC):
             self._given = given
 
     def tabulate(
-        self, value: exp.Expression, ends: tuple[int, int], function: Callable[[Primitives, exp.Expression], exp.Expression]
+        self,
+        value: exp.Expression,
+        ends: tuple[int, int],
+        function: Callable[[Primitives, exp.Expression], exp.Expression],
     ) -> exp.Expression:
         """Return the function of the value, computed for each row."""
         del ends
@@ -609,6 +620,17 @@ class SqlPrimitives(ABC):
         """Whether a column names each row's unit."""
         return self._layout.unit is not None and self._layout.unit.column is not None
 
+    def is_unit(self, column: str) -> bool:
+        """Return whether a column names each row's unit."""
+        return self._layout.unit is not None and self._layout.unit.column == column
+
+    def distinct_units(self) -> exp.Expression:
+        """Return the cell that distinguishes units, rows without one dropped."""
+        self._is_bounded = True
+        unit = self.let(self._unit())
+        self._restrict(f"{unit} IS NOT NULL")
+        return self._tree(unit)
+
     def bound_contributions(
         self, keys: Sequence[exp.Expression], requested: ContributionBounds | None, *, totals: bool
     ) -> list[exp.Expression]:
@@ -653,6 +675,7 @@ class SqlPrimitives(ABC):
             self._row_cap = bounds.max_rows_per_group
         self._read_before = self._read
         self._read = set()
+        self._bounded_at = len(self._conditions)
         return [self._tree(g) for g in groups]
 
     def _stage(self, relation: str) -> str:

@@ -481,9 +481,7 @@ def _clock_part(step: int, cycle: int, of: BoundNumber) -> BoundNumber:
     parts = _divide_local(of, local, far, 1 if coarse else _whole(step / of.unit, of))
     around = round_trip if coarse else cycle // step
     named: Build = lambda on: on.name(parts(on))  # noqa: E731
-    build = multiply(
-        subtract(named, multiply(divide(named, around), around)), int(of.unit / step) if coarse else 1
-    )
+    build = multiply(subtract(named, multiply(divide(named, around), around)), int(of.unit / step) if coarse else 1)
     low, high = (math.floor(local.ends[side] * of.unit / step) for side in (0, 1))
     most = cycle // step - 1
     every = {n % (most + 1) for n in range(low, high + 1)} if high - low < most else {0, most}
