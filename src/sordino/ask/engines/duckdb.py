@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sordino.ask.engines.bounded import BoundedEngine
 from sordino.ask.engines.csv_lines import WILD, copy_marked, is_utf8, literal_path, read_csv, read_json, read_lines
 from sordino.ask.engines.duckdb_primitives import BINARY, DuckDBPrimitives
 from sordino.ask.engines.engine import EngineFailed, Statement
@@ -251,7 +252,13 @@ class DuckDBEngine:
 
     def write(self, select: exp.Select) -> Statement:
         """Return DuckDB's text of a tree; nothing is read."""
-        return Statement(write_tree(select), _is_one_row(select), reads_no_column=_reads_no_column(select))
+        relation = (select.args.get("from_") or select.args["from"]).this
+        return Statement(
+            write_tree(select),
+            _is_one_row(select),
+            reads_no_column=_reads_no_column(select),
+            bounded=relation.meta.get("bounded"),
+        )
 
     def run(self, select: exp.Select | Statement) -> pa.Table:
         """Return the exact answer of a tree, or of its text; raises EngineFailed, without DuckDB's message."""
@@ -394,6 +401,16 @@ class DuckDBEngine:
             run=self.run,
             close=lambda: self._drop(name),
         )
+
+    def keep_bounded(self) -> BoundedEngine:
+        """Return an engine that computes each bounded relation once, and keeps the columns needed until it is closed."""
+        return BoundedEngine(self._layout, self.unreadable_rows, self.write, self.run, self._keep, self._drop)
+
+    def _keep(self, statement: str) -> str | None:
+        """Store the rows of a SELECT, and return the name of the table; None where it failed."""
+        name = f"sordino_bounded_{next(self._samples)}"
+        self._mark_lines()
+        return name if self._execute(f'CREATE TEMP TABLE "{name}" AS {statement}', []) else None
 
     def _drop(self, name: str) -> None:
         self._execute(f'DROP TABLE IF EXISTS "{name}"', [])
