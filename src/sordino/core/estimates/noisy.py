@@ -63,6 +63,14 @@ class Noisy:
         ends = find_ends(self.steps, 1, margin, one_sided, self.least, self.most)
         return list(zip(*(scale_steps(end, self.unit) for end in ends), strict=True))
 
+    def sided_intervals(self, lower: float, upper: float) -> list[tuple[Number, Number]]:
+        """Return intervals whose lower ends have half of the miss of the confidence `lower`, and the upper ones of `upper`.
+
+        No test beside a bound is one-sided here, as it would have the whole miss.
+        """
+        ends = sided_ends(self.steps, 1, self.law.error(lower), self.law.error(upper), self.least, self.most)
+        return list(zip(*(scale_steps(end, self.unit) for end in ends), strict=True))
+
     def remarks(self, name: str) -> tuple[str, ...]:
         """Return in words how many values noise has carried past what is possible."""
         least = -math.inf if self.least is None else self.least
@@ -118,6 +126,19 @@ def find_ends(
         np.minimum(shown, _cut(lower, least, most)).tolist(),
         np.maximum(shown, _cut(upper, least, most)).tolist(),
     )
+
+
+def sided_ends(
+    steps: Sequence[int], per: int, below: int | Fraction, above: int | Fraction, least: int | None, most: int | None
+) -> tuple[list[int], list[int]]:
+    """Return the ends of `find_ends` by two-sided tests alone, with a margin for each side.
+
+    >>> sided_ends([7, 25], 10, Fraction(3, 2), Fraction(1), 0, None)
+    ([0, 1], [1, 3])
+    """
+    lower = find_ends(steps, per, below, below, least, most)[0]
+    upper = find_ends(steps, per, above, above, least, most)[1]
+    return lower, upper
 
 
 def _lower_ends(scaled: Any, finest: int, margin: int, one_sided: int, least: int | None, most: int | None) -> Any:
