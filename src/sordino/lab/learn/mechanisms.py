@@ -59,7 +59,7 @@ def gaussian_noise(
     """Return the noise of the Gaussian mechanism for an (epsilon, delta).
 
     The least sigma that is enough (Balle and Wang 2018, Algorithm 1), or, with `classic`, sensitivity
-    sqrt(2 ln(1.25 / delta)) / epsilon (Dwork and Roth 2014, Theorem A.1), which is proved for epsilon below 1 alone: raises
+    sqrt(2 ln(1.25 / delta)) / epsilon (Dwork and Roth 2014, appendix A), which is proved for epsilon below 1 alone: raises
     DeclarationError beyond it. `discrete` is the law over whole numbers with that sigma.
 
     >>> round(gaussian_noise(1, 1, 1e-5).scale, 6), round(gaussian_noise(1, "0.999", 1e-5, classic=True).scale, 6)
@@ -161,7 +161,7 @@ def exponential_probabilities(
     """Return the probability of each candidate under the exponential mechanism: proportional to exp(epsilon score / 2 s).
 
     `monotone`: where a row can only raise scores, or only lower them, as counts under add/remove, the 2 goes. McSherry
-    and Talwar 2007, Theorem 6.
+    and Talwar 2007, section 3.
 
     >>> exponential_probabilities([14.976, 10.683, 4.443], 1, 1).round(4).tolist()
     [0.8912, 0.1042, 0.0046]
