@@ -36,8 +36,8 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     tempfile.tempdir = None  # pytest has asked for it before
 
 
-# OpenBLAS starts a thread for each core, and each waits for work in a loop: a fit of five numbers by scipy took eight times its own
-# processor time, and two workers took it from each other. This is read where numpy is first imported, after this file.
+# OpenBLAS starts a thread for each core, and each waits for work in a loop: a fit of five numbers by scipy took eight times its
+# own processor time, and two workers took it from each other. This is read where numpy is first imported, after this file.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
