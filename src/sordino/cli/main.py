@@ -210,6 +210,8 @@ def _command() -> Callable[..., object]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; every error is one line on standard error, without data."""
     _escape_unprintable()
+    if arguments is None:
+        _leave_out_pandas()
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
@@ -292,6 +294,15 @@ def _end_unread() -> int:
     """End quietly when the output pipe is closed, as in `sordino ask ... | head -1`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
+
+
+def _leave_out_pandas() -> None:
+    """Keep pyarrow from importing pandas with the first array: no command uses it, and a first answer would take a third longer.
+
+    Only for a process that is this command line: in Python, `Release.to_pandas` and frames as tables need it.
+    """
+    modules: Any = sys.modules
+    modules.setdefault("pandas", None)
 
 
 def _escape_unprintable() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -696,8 +697,18 @@ def _fetch_row(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
         # else the connection would wait for the rest of the result
         connection.abort()
         raise
-    cells = [pa.array([cell], kind) for cell, (_, kind) in zip(row, names, strict=True)]
+    cells = [_one_cell(cell, kind) for cell, (_, kind) in zip(row, names, strict=True)]
     return pa.table(cells, names=[name for name, _ in names])
+
+
+def _one_cell(cell: Any, kind: pa.DataType | None) -> pa.Array:
+    """Return an Arrow array of one cell; of a whole number by its bytes, since `pa.array` of a list imports pandas, if there."""
+    import pyarrow as pa
+
+    if kind is None:
+        return pa.array([cell])
+    number = pa.py_buffer(int(cell or 0).to_bytes(kind.bit_width // 8, sys.byteorder, signed=True))
+    return pa.Array.from_buffers(kind, 1, [pa.py_buffer(b"\0") if cell is None else None, number])
 
 
 def duckdb_error() -> type[Exception]:
