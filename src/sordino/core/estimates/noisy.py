@@ -14,10 +14,12 @@ import numpy as np
 from sordino.core.codec import Records
 from sordino.core.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from sordino.core.noise.staircase import Staircase
 
 LAWS = Records("name", noun="law")
 LAWS.register("discrete Laplace")(DiscreteLaplace)
 LAWS.register("discrete Gaussian")(DiscreteGaussian)
+LAWS.register("staircase")(Staircase)
 
 
 def _write_step(step: int) -> int | str:
