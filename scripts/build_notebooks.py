@@ -161,7 +161,7 @@ def _read_output(output: Any) -> str:
 
 
 def build_notebooks(pages: list[Path], target: Path, *, write: bool = False) -> list[Path]:
-    """Write the executed notebook of each page into `target`, and return where they are; with `write` also its outputs into it."""
+    """Write the executed notebook of each page into `target`, and return where they are; `write`: its outputs into it too."""
     import nbformat
 
     target.mkdir(parents=True, exist_ok=True)
