@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -214,9 +215,14 @@ def test_skewed_columns_keep_their_shape_and_their_correlations(epsilon: str, le
         assert np.abs(shares[0] - shares[1]).max() < farthest
 
 
-def test_a_model_at_released_edges_is_saved_and_read(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def skewed_model() -> synth.Model:
     table, domain = skewed(np.random.default_rng(4))
-    model = synth.fit(protect(table, domain), epsilon=1, delta="1e-9", rng=sd.Rng.seeded(1))
+    return synth.fit(protect(table, domain), epsilon=1, delta="1e-9", rng=sd.Rng.seeded(1))
+
+
+def test_a_model_at_released_edges_is_saved_and_read(tmp_path: Path, skewed_model: synth.Model) -> None:
+    model = skewed_model
     assert all(c.released for c in model.parts.columns)
     assert model.facts["edges"] == "up to 10% of the loss found the edges of limit, bill, later"
     assert model.facts["edges"] in model.describe()
@@ -229,10 +235,8 @@ def test_a_model_at_released_edges_is_saved_and_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["first", "last", "order", "twice", "kind"])
-def test_edges_that_no_fit_writes_are_refused(tmp_path: Path, change: str) -> None:
-    table, domain = skewed(np.random.default_rng(4))
-    model = synth.fit(protect(table, domain), epsilon=1, delta="1e-9", rng=sd.Rng.seeded(1))
-    parts = model.parts
+def test_edges_that_no_fit_writes_are_refused(tmp_path: Path, change: str, skewed_model: synth.Model) -> None:
+    parts = skewed_model.parts
     edges: list[Any] = list(parts.columns[0].edges or ())
     changed: list[Any] = {
         "first": [edges[0] + 1, *edges[1:]],
@@ -242,9 +246,7 @@ def test_edges_that_no_fit_writes_are_refused(tmp_path: Path, change: str) -> No
         "kind": [edges[0], float(edges[1]), *edges[2:]],
     }[change]
     columns = (parts.columns[0].with_edges(tuple(changed)), *parts.columns[1:])
-    from dataclasses import replace
-
-    write(tmp_path / "a.model", encode(replace(parts, columns=columns), (), model.facts))
+    write(tmp_path / "a.model", encode(replace(parts, columns=columns), (), skewed_model.facts))
     with pytest.raises(DeclarationError, match="not a whole model file"):
         read(tmp_path / "a.model")
 
