@@ -50,10 +50,10 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
             data[name] = self._keys[name].labels[rows.start : rows.stop]
             kinds[name] = self._keys[name].kind
         for output in self._outputs:
-            ends = output.estimate.intervals(confidence)[rows.start : rows.stop]
-            data[output.name] = output.estimate.values()[rows.start : rows.stop]
-            data[f"{output.name}_low"] = [low for low, _ in ends]
-            data[f"{output.name}_high"] = [high for _, high in ends]
+            # Of these rows alone: there may be many tables, and many cells in others.
+            estimate = take_rows(output.estimate, rows)
+            data[output.name] = estimate.values()
+            data[f"{output.name}_low"], data[f"{output.name}_high"] = estimate.ends(confidence)
         return arrow_table(data, kinds)
 
     def answer(self, columns: str | Sequence[str]) -> Any:

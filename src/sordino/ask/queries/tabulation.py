@@ -952,14 +952,26 @@ class TabulationQuery:
 def read_cells(table: pa.Table, axes: Sequence[int], measure: int, sizes: Sequence[int]) -> Any:
     """Return the exact value of a measure in each cell: an array over the axes, of 64-bit integers where every sum fits."""
     shape = tuple(sizes[axis] for axis in axes)
-    values = [0 if value is None else int(value) for value in table.column(f"t{measure}").to_pylist()]
-    kind = np.int64 if sum(map(abs, values)) < 2**62 else object
-    exact_cells = np.zeros(shape, dtype=kind)
+    values = _read_steps(table.column(f"t{measure}"))
+    exact_cells = np.zeros(shape, dtype=values.dtype)
     if not axes:
-        exact_cells[()] = sum(values)
+        exact_cells[()] = values.sum()
         return exact_cells
-    codes = [
+    codes = tuple(
         table.column(f"k{i}").combine_chunks().cast("int64").to_numpy(zero_copy_only=False) for i in range(len(axes))
-    ]
-    np.add.at(exact_cells, tuple(codes), np.array(values, dtype=kind))
+    )
+    np.add.at(exact_cells, codes, values)
     return exact_cells
+
+
+def _read_steps(column: pa.ChunkedArray) -> Any:
+    """Return exact sums, 0 for NULL, as an array: of 64-bit integers where every sum of them fits, else of Python's."""
+    import pyarrow as pa
+
+    try:
+        steps = column.combine_chunks().cast("int64").fill_null(0).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # Integers of 128 bits may not fit.
+        steps = np.array([0 if value is None else int(value) for value in column.to_pylist()], dtype=object)
+    largest = max((abs(int(steps.max())), abs(int(steps.min())))) if len(steps) else 0
+    return steps.astype(np.int64 if largest * max(1, len(steps)) < 2**62 else object)
