@@ -205,9 +205,7 @@ class PreparedTabulation:
         estimates = [cast(TableCells, output.estimate) for output in outputs]
         notes = []
         if question.suppress_below is not None:
-            counts = next(
-                i for i, measure in enumerate(question.measures) if isinstance(measure, Count) and measure.of is None
-            )
+            counts = _find_counts(question)
             released = np.asarray(estimates[counts].cells)
             # The least number of the cells' own kind that is not below the threshold.
             least = math.ceil(question.suppress_below) if released.dtype.kind != "f" else float(question.suppress_below)
@@ -216,10 +214,28 @@ class PreparedTabulation:
             small = np.flatnonzero(released < least)
             estimates = [estimate.suppress(small) for estimate in estimates]
             notes.append(f"{len(small):,} of {len(estimates[counts].cells):,} cells are not shown")
+        if question.largest is not None:
+            counts = _find_counts(question)
+            small = self._find_smaller(np.asarray(estimates[counts].cells), question.largest)
+            among = max(len(self._labels(table[-1])) for table in question.tables if table)
+            estimates = [replace(estimate.suppress(small), among=among) for estimate in estimates]
+            notes.append(f"{len(estimates[counts].cells) - len(estimates[counts].suppressed):,} cells are shown")
         if question.round_to is not None:
             estimates = [estimate.round_to(question.round_to) for estimate in estimates]
         shown = zip(outputs, estimates, strict=True)
         return tuple(replace(output, estimate=estimate) for output, estimate in shown), notes
+
+    def _find_smaller(self, counts: Array, largest: int) -> Array:
+        """Return the places of cells that are not among the largest released counts of their group; ties go to earlier keys."""
+        smaller = np.zeros(len(counts), dtype=bool)
+        start = 0
+        for table, size in zip(self.question.tables, self.sizes, strict=True):
+            if table:
+                groups = counts[start : start + size].reshape(-1, len(self._labels(table[-1])))
+                order = np.argsort(-groups, axis=1, kind="stable")
+                np.put_along_axis(smaller[start : start + size].reshape(groups.shape), order[:, largest:], True, axis=1)
+            start += size
+        return np.flatnonzero(smaller)
 
     def _mechanism(self, measure: MeasuredMeasure, first: str) -> str:
         """Return in words how the cells of a measure were made."""
@@ -416,12 +432,47 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
         notes.append(
             f"cells with a released count below {format_number(question.suppress_below)} are not shown, in any measure"
         )
+        notes += _describe_threshold(question, compiled, measures[_find_counts(question)])
+    if question.largest is not None:
+        notes.append(
+            f"the {question.largest:,} largest released counts of each group are shown, of the cells that agree in all columns "
+            "of a table but its last; chosen for being large, they are too large on average. Their intervals hold together for "
+            "the whole group they were chosen from"
+        )
     if question.round_to is not None:
         notes.append(
             f"what is shown is rounded to multiples of {format_number(question.round_to)}, each cell by itself: margins may "
             "differ from the sums of their parts by that"
         )
     return PreparedTabulation(question, compiled, tuple(measures), tuple(notes))
+
+
+def _find_counts(question: Tabulation) -> int:
+    """Return the place of the measure that counts rows."""
+    return next(i for i, measure in enumerate(question.measures) if isinstance(measure, Count) and measure.of is None)
+
+
+def _describe_threshold(question: Tabulation, compiled: CompiledTabulation, counts: MeasuredMeasure) -> list[str]:
+    """Return how many empty cells a threshold is expected to show, and which cells it hides, from public parameters alone.
+
+    A cell of no rows is shown where its noise reaches the threshold, so of N cells at most N times the chance of that are
+    expected, whatever the table is. A cell of as many rows as the threshold is shown half of the time, noise being symmetric.
+    """
+    threshold = question.suppress_below
+    assert threshold is not None
+    whole = ", of estimates before tables are made whole" if counts.finish == "whole" else ""
+    notes = []
+    for table, axes, noise in list(zip(question.tables, compiled.axes, counts.noise, strict=True))[:_LISTED]:
+        cells = compiled.cells(axes)
+        spurious = show_number(float(f"{cells * noise.chance_beyond(threshold, counts.query.unit):.3g}"))
+        # The one-sided quantile of 95% is the two-sided one of 90%.
+        sure = float(threshold) + float(noise.error(0.9, counts.query.unit))
+        notes.append(
+            f"by {name_table(table) or 'no column'}: of {cells:,} cells, at most {spurious} without a row are expected to be "
+            f"shown; cells of {show_number(float(threshold))} are shown half of the time, of {show_number(math.ceil(sure))} "
+            f"95%{whole}"
+        )
+    return notes
 
 
 def _describe_invariants(question: Tabulation) -> list[str]:

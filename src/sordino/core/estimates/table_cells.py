@@ -16,6 +16,7 @@ import numpy as np
 from sordino.core.columns import LISTED, NumberColumn, TiledColumn, read_numbers, write_numbers
 from sordino.core.estimates.estimate import ESTIMATES, Number, estimate_to_dict
 from sordino.core.estimates.noisy import to_units
+from sordino.core.estimates.selected import simultaneous_confidence
 from sordino.core.lazy import load_feature
 from sordino.core.noise.laws import NoiseLaw
 
@@ -77,6 +78,14 @@ class CellNoise:
             return to_units(self.own.error(confidence), unit)
         return math.sqrt(self.variance) * standard_quantile(float(confidence), round(self.excess, 6))
 
+    def chance_beyond(self, number: Fraction, unit: Fraction) -> float:
+        """Return the chance that the noise of a cell is a number above 0, in units of the measure, or more."""
+        if self.own is not None:
+            return self.own.upper_tail(math.ceil(number / unit) - 1)
+        if not self.variance:
+            return 0.0
+        return standard_tail(float(number) / math.sqrt(self.variance), round(self.excess, 6))
+
 
 @dataclass(frozen=True, slots=True)
 class TableStrategy:
@@ -106,7 +115,8 @@ class TableCells:
 
     `cells` are shown. Where these were made whole and not negative, `linear` are the unbiased estimates that they were made
     of: an interval is that of the linear estimate, cut at `least`, and reaches the cell that is shown. It covers as often as
-    the linear one does, since no true value lies below `least`, and reaching further covers more.
+    the linear one does, since no true value lies below `least`, and reaching further covers more. Where cells were shown for
+    being the largest of a group, all of the group's intervals hold together, so that those of the shown ones do.
     """
 
     tables: tuple[tuple[str, ...], ...]
@@ -119,6 +129,8 @@ class TableCells:
     strategy: TableStrategy | None = None
     counts_rows: bool = False
     suppressed: Numbers = ()
+    # Where the largest cells of each group are shown, the most that these were chosen among.
+    among: int = 1
     places: Places | None = None
 
     per_row: ClassVar[tuple[str, ...]] = ("places",)
@@ -156,6 +168,7 @@ class TableCells:
         """Return the cells without those at these places, which are not held any more."""
         hidden = np.zeros(len(self.cells), dtype=bool)
         hidden[places] = True
+        hidden[np.asarray(self.suppressed, dtype=np.int64)] = True
         cells = NumberColumn(np.where(hidden, 0, np.asarray(self.cells)))
         linear = NumberColumn(np.where(hidden, 0.0, np.asarray(self.linear))) if self.linear else self.linear
         return replace(self, cells=cells, linear=linear, suppressed=NumberColumn(np.flatnonzero(hidden)))
@@ -242,6 +255,7 @@ class TableCells:
 
     def _widths(self, confidence: float) -> Array:
         """Return the error of every shown cell."""
+        confidence = simultaneous_confidence(confidence, self.among)
         rows = self._rows()
         first, last = (rows.start, rows.stop) if isinstance(rows, slice) else (0, len(self.cells))
         widths = []
@@ -282,17 +296,9 @@ def standard_quantile(confidence: float, excess: float) -> float:
     """
     if excess <= 1e-3:
         return NormalDist().inv_cdf((1 + confidence) / 2)
-    shape = 3 / excess
-    step = 0.05
-    # X given G is normal of variance G / shape, and G is a gamma variable: the trapezoid rule in log G.
-    middle = math.log(shape)
-    logs = [middle + step * i for i in range(-400, 160)]
-    weights = [math.exp(shape * u - math.exp(u) - math.lgamma(shape)) * step for u in logs]
-    deviations = [math.sqrt(math.exp(u) / shape) for u in logs]
-    kept = [(w, d) for w, d in zip(weights, deviations, strict=True) if w > 1e-18]
 
     def tail(t: float) -> float:
-        return sum(w * math.erfc(t / (d * math.sqrt(2))) for w, d in kept)
+        return 2 * standard_tail(t, excess)
 
     low = 0.0
     high = 2.0
@@ -302,3 +308,27 @@ def standard_quantile(confidence: float, excess: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if tail(middle) > 1 - confidence else (low, middle)
     return high
+
+
+def standard_tail(t: float, excess: float) -> float:
+    """Return P(X > t), t at least 0, of the law of `standard_quantile`.
+
+    >>> round(standard_tail(1.96, 0.0), 4), round(standard_tail(2.1183, 3.0), 4)
+    (0.025, 0.025)
+    """
+    if excess <= 1e-3:
+        return math.erfc(t / math.sqrt(2)) / 2
+    return sum(weight * math.erfc(t / deviation) for weight, deviation in _mixture(excess)) / 2
+
+
+@functools.lru_cache(maxsize=64)
+def _mixture(excess: float) -> list[tuple[float, float]]:
+    """Return weights of normal laws, and their deviations times the root of 2, that make up the law of this excess kurtosis."""
+    shape = 3 / excess
+    step = 0.05
+    # X given G is normal of variance G / shape, and G is a gamma variable: the trapezoid rule in log G.
+    middle = math.log(shape)
+    logs = [middle + step * i for i in range(-400, 160)]
+    weights = [math.exp(shape * u - math.exp(u) - math.lgamma(shape)) * step for u in logs]
+    deviations = [math.sqrt(math.exp(u) / shape) for u in logs]
+    return [(w, d * math.sqrt(2)) for w, d in zip(weights, deviations, strict=True) if w > 1e-18]
