@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from types import TracebackType
@@ -210,7 +210,7 @@ class Series:
         ]
 
     def _shape(
-        self, words: str, step: SeriesStep, columns: dict[str, tuple[Sequence[int], Fraction, int | None]]
+        self, words: str, step: SeriesStep, columns: Mapping[str, tuple[Sequence[int], Fraction, int | None]]
     ) -> Release:
         compiled = self._queryable.compiled
         outputs = []

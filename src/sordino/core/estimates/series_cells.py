@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,7 +42,7 @@ class SeriesCells:
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise, in the question's units."""
-        return float(self.law.sigma_squared) ** 0.5 / self.fine * float(self.unit)
+        return math.sqrt(self.law.sigma_squared) / self.fine * float(self.unit)
 
     def values(self) -> list[Number]:
         """Return the noisy values in whole steps."""

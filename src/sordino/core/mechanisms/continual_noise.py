@@ -151,32 +151,31 @@ class ContinualDraws:
         self._key = key
         self._size = size
         self._kept: Any = np.zeros((0, size), dtype=np.int64)
+        self._filled = 0
 
     def totals(self, steps: Sequence[int]) -> list[Any]:
-        """Return w_t in fine steps for each of these steps, in ascending order: arrays of `size` whole numbers; w_0 is 0."""
+        """Return w_t in fine steps for each of these steps: arrays of `size` whole numbers; w_0 is 0."""
         last = max(steps, default=0)
         if last > self._noise.horizon:
             raise DeclarationError(f"a series of {self._noise.horizon:,} steps has no step {last:,}")
-        rows = coefficients(self._noise.horizon)
-        sums: dict[int, Any] = dict.fromkeys(steps, 0)
-        for first, draws in self._blocks(last):
-            most = int(np.abs(draws).max(initial=0)) if draws.dtype == np.int64 else 1 << 62
-            # in 64 bits where no sum of all steps' products can leave them
-            exact = draws if most * _coefficient_sum(self._noise.horizon) < 1 << 61 else draws.astype(object)
+        sums: dict[int, Any] = {step: np.zeros(self._size, dtype=np.int64) for step in steps}
+        for before, draws in self._blocks(last):
             for step in sums:
-                lead = rows[max(step - first - len(draws), 0) : max(step - first, 0)][::-1]
-                sums[step] = sums[step] + (lead @ exact[: len(lead)] if len(lead) else 0)
-        half = 1 << (_COEFFICIENT_BITS - 1)
-        nothing = np.zeros(self._size, dtype=np.int64)
-        return [nothing + ((sums[step] + half) >> _COEFFICIENT_BITS) for step in steps]
+                sums[step] = sums[step] + weigh_draws(draws, step - before, self._noise.horizon)
+        return [round_totals(sums[step]) for step in steps]
 
     def _blocks(self, last: int) -> Any:
         """Yield blocks of draws with the number of steps before each."""
         if last * self._size <= _MOST_KEPT:
-            missing = [self._draw(step) for step in range(len(self._kept) + 1, last + 1)]
-            if missing:
-                # room for later steps, so that a step a day does not copy all that came before
-                self._kept = np.concatenate([self._kept, np.stack(missing)])
+            for step in range(self._filled + 1, last + 1):
+                draws = self._draw(step)
+                if step > len(self._kept) or draws.dtype != self._kept.dtype:
+                    # room for later steps, so that a step a day does not copy all that came before
+                    grown = np.zeros((max(2 * step, 64), self._size), dtype=draws.dtype)
+                    grown[: step - 1] = self._kept[: step - 1]
+                    self._kept = grown
+                self._kept[step - 1] = draws
+                self._filled = step
             yield 0, self._kept[:last]
             return
         for step in range(1, last + 1):
@@ -184,6 +183,23 @@ class ContinualDraws:
 
     def _draw(self, step: int) -> Any:
         return self._noise.law.sample(self._key.stream("step", step), self._size)
+
+
+def weigh_draws(draws: Any, step: int, horizon: int) -> Any:
+    """Return the sum over rows i = 1, 2, ... of b_(step-i) times that row, in multiples of 2^-24; later rows do not count.
+
+    In 64 bits where no sum of products can leave them, else in whole numbers of any size.
+    """
+    rows = min(max(step, 0), len(draws))
+    lead = coefficients(horizon)[step - rows : step][::-1]
+    most = int(np.abs(draws[:rows]).max(initial=0)) if draws.dtype == np.int64 else 1 << 62
+    exact = draws[:rows] if most * _coefficient_sum(horizon) < 1 << 61 else draws[:rows].astype(object)
+    return lead @ exact if rows else np.zeros(draws.shape[1], dtype=np.int64)
+
+
+def round_totals(sums: Any) -> Any:
+    """Return sums of `weigh_draws` rounded to whole fine steps, halves up."""
+    return (sums + (1 << (_COEFFICIENT_BITS - 1))) >> _COEFFICIENT_BITS
 
 
 def bound_moves(bounds: tuple[int, int], rows: int, relation: Relation) -> Fraction:
