@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,26 @@ def noise_of(people: sd.Curator, name: str, noise: ContinualGaussian, cells: int
 
 def fine_numbers(people: sd.Curator, name: str = "wards") -> list[dict[str, Any]]:
     """Return the released numbers of each step in fine steps, as the ledger holds them."""
-    import json
-
     return [{"step": record.step, **json.loads(record.answer)} for record in SeriesLedger(people.ledger).steps(name)]
+
+
+ROWS: list[Row] = [(number % 5, "ab"[number % 2], 1) for number in range(40)]
+
+
+def check_numbers(people: sd.Curator, rows: Sequence[Row] = tuple(ROWS)) -> None:
+    """Check that each recorded step of daily counts is one reading of the rows beneath the noise of one key, each once."""
+    noise = ContinualGaussian(Fraction(1), 1, Fraction(1, 2), 30)
+    draws = noise_of(people, "wards", noise, len(WARDS))
+    steps = SeriesLedger(people.ledger).steps("wards")
+    numbers = [record.step for record in steps]
+    assert numbers == sorted(set(numbers))
+    for record in steps:
+        answer = json.loads(record.answer)
+        today = datetime.date.fromisoformat(record.period)
+        begin = today - datetime.timedelta(days=record.step - 1)
+        previous, total = draws.totals([record.step - 1, record.step])
+        for place, ward in enumerate(WARDS):
+            days = [day(number) for number, where, _ in rows if where == ward]
+            since = sum(begin <= one <= today for one in days)
+            assert answer["counts"][place] == days.count(today) * noise.fine + total[place] - previous[place]
+            assert answer["totals"][place] == since * noise.fine + total[place]
