@@ -40,8 +40,7 @@ def stream(rows: Sequence[Row]) -> pa.Table:
 
 def domain(wards: Sequence[str] = WARDS, last: str = "2027-12-31") -> sd.Domain:
     """Return what is declared of a stream."""
-    columns = {"day": sd.Date("2026-01-01", last), "ward": sd.Category(wards), "minutes": sd.Integer(-2, 9)}
-    return sd.Domain(columns)
+    return sd.Domain({"day": sd.Date("2026-01-01", last), "ward": sd.Category(wards), "minutes": sd.Integer(-2, 9)})
 
 
 def open_table(rows: Sequence[Row] | pa.Table, *, ledger: Path | str | None = None, **options: Any) -> sd.Curator:

@@ -196,7 +196,7 @@ def test_a_ledger_without_its_mark_ends_the_series(path: Path) -> None:
         series.release(day(1))
 
 
-def test_rows_that_cannot_be_read_leave_the_series_as_it_was(path: Path) -> None:
+def test_rows_come_from_a_file_that_grows_and_a_file_that_is_gone_leaves_the_series_as_it_was(path: Path) -> None:
     source = path.with_name("visits.csv")
     source.write_text("day,ward,minutes\n2026-11-01,a,1\n2026-11-02,b,2\n")
     people = sd.protect(
@@ -211,10 +211,13 @@ def test_rows_that_cannot_be_read_leave_the_series_as_it_was(path: Path) -> None
     )
     series = open_series(people)
     series.release(FIRST)
+    with source.open("a") as file:
+        file.write("2026-11-02,b,2\n" * 100)
+    assert series.release(day(1))["count"][1] > 80
     head = people.ledger.head()
-    source.write_text("day,ward,minutes\n" + "2026-11-02,b,2\n" * 100)
+    source.unlink()
     with pytest.raises(SourceError) as refused:
-        series.release(day(1))
+        series.release(day(2))
     assert "the period could not be computed" in str(refused.value)
     assert "Nothing was released or charged" in str(refused.value)
     assert people.ledger.head() == head
