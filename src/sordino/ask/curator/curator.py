@@ -417,10 +417,10 @@ class Curator(TableFace):
     @show_arguments(LossArguments)
     def series(
         self,
-        measure: AggregateExpr,
+        measure: AggregateExpr | SqlText | Aggregation | None = None,
         *,
-        over: str,
-        every: Every,
+        over: str | None = None,
+        every: Every | None = None,
         by: Column | Sequence[Column] = (),
         where: Expr | None = None,
         horizon: int | None = None,
@@ -433,8 +433,9 @@ class Curator(TableFace):
 
         `over` is the column of days or moments, `every` is "day", "week", "month", "quarter" or "year". `start` is the first
         period, else the first that is released; `horizon` the most periods, 10,000 if left out: a shorter one has less noise.
-        A series on a durable ledger has a `name`; the same arguments and name open it again, at no cost. State rho, or
-        epsilon and delta. `confirm` is shown the plan before the charge, and stops by raising.
+        A series on a durable ledger has a `name`; the same arguments and name open it again, or the name alone, at no cost.
+        State rho, or epsilon and delta. A whole question in SQL may stand for the measure, `by` and `where`.
+        `confirm` is shown the plan before the charge, and stops by raising.
 
             with people.series(sd.count(), over="day", every="day", by=["ward"], rho="0.5", name="wards") as wards:
                 wards.release("2026-11-24").table
@@ -442,7 +443,18 @@ class Curator(TableFace):
         Raises QuestionRefused for a measure, keys or loss that no series has, DeclarationError where the name is that of
         another one, BudgetExhausted.
         """
-        question = ask_series(measure, over=over, every=every, by=by, where=where, horizon=horizon, start=start)
+        asked = None
+        question = None
+        if measure is None:
+            stated = (over, every, by or None, where, horizon, start, confirm, *loss.values())
+            if name is None or any(argument is not None for argument in stated):
+                raise QuestionRefused(
+                    "a series is opened by its measure, with over= and every=, or again by its name alone"
+                )
+        else:
+            whole = measure if isinstance(measure, AggregateExpr) else read_question(measure, self._table)
+            question = ask_series(whole, over=over, every=every, by=by, where=where, horizon=horizon, start=start)
+            asked = read_loss(**loss)
         session = open_series_session(
             self._table,
             self._charging,
@@ -450,7 +462,7 @@ class Curator(TableFace):
             self._rng,
             question=question,
             name=name,
-            asked=read_loss(**loss),
+            asked=asked,
             confirm=confirm,
         )
         series: SeriesHandle = load_feature("Series")(session)

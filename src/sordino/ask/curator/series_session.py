@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -40,11 +40,12 @@ from sordino.ask.queries.series import (
     SeriesStep,
     period_name,
     read_period,
+    recall_series,
 )
 from sordino.ask.queries.tabulation import TabulationQuery, describe_left_out
-from sordino.core.errors import DeclarationError, LedgerError, QuestionRefused, SourceError
+from sordino.core.errors import DeclarationError, LedgerError, QuestionRefused, SourceError, UnknownName
 from sordino.core.ledger.series_ledger import SeriesLedger, SeriesRecord, StepRecord
-from sordino.core.loss import ZCDP, Loss, PureDP, loss_to_numbers
+from sordino.core.loss import ZCDP, Loss, PureDP, loss_from_numbers, loss_to_numbers
 from sordino.core.mechanisms.continual_noise import ContinualDraws, ContinualGaussian, bound_moves
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.laws import DiscreteGaussian
@@ -136,6 +137,11 @@ def plan_series(question: SeriesQuestion, table: TableContext, *, asked: Loss) -
         table=table,
     )
     return price(procedure, table, asked=asked)
+
+
+def _left_out(compiled: CompiledSeries, table: TableContext) -> list[str]:
+    notes = describe_left_out(compiled.tabulation.question, table.domain)
+    return [note.replace("of every table", "of every period") for note in notes]
 
 
 def _notes(question: SeriesQuestion) -> tuple[str, ...]:
@@ -344,13 +350,14 @@ def open_series_session(
     engine: Engine,
     rng: Rng,
     *,
-    question: SeriesQuestion,
+    question: SeriesQuestion | None,
     name: str | None,
-    asked: Loss,
-    confirm: Any = None,
+    asked: Loss | None,
+    confirm: Callable[[Plan], None] | None = None,
 ) -> SeriesSession:
     """Return the series of this name: charged and put on record now, or opened again with the same arguments at no cost.
 
+    Without a question and a loss it is opened again with those on record; raises UnknownName where there is none.
     Raises QuestionRefused where a durable ledger has no name for it, or where a series of this name was opened with other
     arguments; BudgetExhausted where the budget does not cover it.
     """
@@ -363,6 +370,14 @@ def open_series_session(
         name = f"series {len(series.names()) + 1}"
     if not isinstance(name, str) or not name.strip() or len(name) > 200:
         raise QuestionRefused("the name of a series is text of 1 to 200 characters")
+    if question is None or asked is None:
+        opened_before = series.get(name).arguments
+        if opened_before["table"] != table.name:
+            raise UnknownName(
+                f"the series {name!r:.60} is of the table {opened_before['table']!r:.60}, not of {table.name!r:.60}"
+            )
+        question = recall_series(opened_before)
+        asked = loss_from_numbers(opened_before["loss"])
     plan = plan_series(question, table, asked=asked)
     assert isinstance(plan.procedure, SeriesProcedure)
     arguments = _arguments(plan, plan.procedure)

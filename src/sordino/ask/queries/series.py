@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from sordino.ask.queries.aggregates.sums import Count, Sum
-from sordino.ask.queries.aggregation import Grouping
+from sordino.ask.queries.aggregation import Aggregation, Grouping
 from sordino.ask.queries.build import AggregateExpr, Column, groupings
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import Keys
 from sordino.ask.queries.expressions.nodes import Node, describe, plain
 from sordino.ask.queries.query import Aggregate
+from sordino.ask.queries.question_records import question_from_json, question_to_json
 from sordino.ask.queries.tabulation import CompiledTabulation, Tabulation, TabulationQuery, compile_tabulation
 from sordino.core.domain import Date, DateTime, Domain
 from sordino.core.errors import QuestionRefused, nearest
@@ -146,11 +147,13 @@ class SeriesQuestion:
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
-        return json.dumps(["series", self.arguments()], sort_keys=True, separators=(",", ":"))
+        arguments = {name: value for name, value in self.arguments().items() if name != "question"}
+        return json.dumps(["series", arguments], sort_keys=True, separators=(",", ":"))
 
     def arguments(self) -> dict[str, Any]:
         """Return what was asked for as plain data, by the names of the arguments."""
         return {
+            "question": question_to_json(Aggregation(self.where, self.by, (self.measure,))),
             "measure": [self.measure.alias, cast("Any", self.measure).plain()],
             "over": self.over,
             "every": self.every,
@@ -272,9 +275,18 @@ def ask_series(
     >>> ask_series(count(), over="day", every="day", by=["ward"], horizon=365).describe()
     'the number of rows by ward, each day of day, with running totals'
     """
-    if not isinstance(measure, AggregateExpr) or measure.formula is not None:
-        raise QuestionRefused('a series takes one measure, sd.count() or sd.sum("income"): open another for another')
-    aggregate = measure.aggregate
+    if isinstance(measure, Aggregation):
+        aggregate, groups, condition = _read_whole(measure, by, where)
+    else:
+        if not isinstance(measure, AggregateExpr) or measure.formula is not None:
+            raise QuestionRefused(
+                'a series takes one measure, sd.count() or sd.sum("income"): open another for another'
+            )
+        if where is not None and not isinstance(where, Expr):
+            raise QuestionRefused('where takes a condition, such as col("age") > 30')
+        aggregate = measure.aggregate
+        groups = _read_keys(by)
+        condition = None if where is None else where.node
     if not isinstance(aggregate, (Count, Sum)) or getattr(aggregate, "per_unit", None) is not None:
         raise QuestionRefused(
             f"a series takes a count of rows or a sum of a bounded number, not {aggregate.describe()}: open a series of each "
@@ -284,9 +296,6 @@ def ask_series(
         raise QuestionRefused('over is the name of the column of days or moments, such as over="day"')
     if every not in get_args(Every):
         raise QuestionRefused(f"every is a kind of period; {nearest(str(every), get_args(Every))}")
-    if where is not None and not isinstance(where, Expr):
-        raise QuestionRefused('where takes a condition, such as col("age") > 30')
-    groups = _read_keys(by)
     most = DEFAULT_HORIZON if horizon is None else horizon
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= _MOST_HORIZON:
         raise QuestionRefused(
@@ -294,7 +303,7 @@ def ask_series(
         )
     period = cast("Every", every)
     first = None if start is None else read_period(start, period)
-    question = SeriesQuestion(aggregate, over, period, groups, None if where is None else where.node, most, first)
+    question = SeriesQuestion(aggregate, over, period, groups, condition, most, first)
     shown = [*question.names, *(f"{name}{end}" for name in (aggregate.alias, TOTAL) for end in ("", "_low", "_high"))]
     lower = [name.lower() for name in shown]
     twice = next((name for i, name in enumerate(shown) if name.lower() in lower[:i]), None)
@@ -303,6 +312,27 @@ def ask_series(
             f"two columns of the series are named {twice!r}: name the measure or a key with .alias(...)"
         )
     return question
+
+
+def recall_series(arguments: Mapping[str, Any]) -> SeriesQuestion:
+    """Return the question whose `arguments` these are."""
+    names = ("over", "every", "horizon", "start")
+    return ask_series(question_from_json(arguments["question"]), **{name: arguments[name] for name in names})
+
+
+def _read_whole(
+    question: Aggregation, by: object, where: object
+) -> tuple[Aggregate, tuple[Grouping, ...], Node | None]:
+    """Return the measure, the keys and the condition of a whole question; raises QuestionRefused where it has more than these."""
+    if by != () or where is not None:
+        raise QuestionRefused("a whole question states its keys and its condition itself: leave by= and where= out")
+    plainest = Aggregation(question.where, question.groups, question.aggregates)
+    if len(question.aggregates) != 1 or replace(question, layout=()) != plainest:
+        raise QuestionRefused(
+            "a series takes a question of one count or sum by declared keys of one table, with a condition, such as SELECT ward, "
+            "COUNT(*) AS count FROM visits GROUP BY ward: without joins, HAVING, ORDER BY, samples and formulas"
+        )
+    return question.aggregates[0], question.groups, question.where
 
 
 def _read_keys(by: Any) -> tuple[Grouping, ...]:
