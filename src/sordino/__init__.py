@@ -161,6 +161,7 @@ register_features(
         "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",
         "run_replicates": "sordino.ask.engines.replicates",
+        "Series": "sordino.series.series",
         "tables_html": "sordino.reporting.released_tables",
     }
 )

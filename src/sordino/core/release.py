@@ -25,6 +25,7 @@ from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends, int
 from sordino.core.estimates.model_estimate import ModelSource
 from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.estimates.replicates import ReleasedStatement
+from sordino.core.estimates.series_cells import SeriesCells
 from sordino.core.estimates.table_cells import BY_COLUMNS, TableCells
 from sordino.core.lazy import load_feature
 from sordino.core.loss import (
@@ -38,7 +39,7 @@ from sordino.core.loss import (
     to_fraction,
 )
 from sordino.core.release_exports import arrow_table, write_csv, write_parquet
-from sordino.core.release_tables import ReleasedTables
+from sordino.core.release_tables import CONFIDENCE, ReleasedTables
 from sordino.core.time_zones import labels_from_dict, labels_to_dict
 
 if TYPE_CHECKING:
@@ -186,8 +187,16 @@ class Release:
 
     @property
     def table(self) -> pa.Table:
-        """The values as an Arrow table: a column a key or output."""
+        """The values as an Arrow table: a column a key or output; of a series each with its interval, NAME_low and NAME_high."""
+        if self.is_series:
+            ends = [interval_ends(o.estimate, CONFIDENCE) for o in self.outputs]
+            return self._ends(ends, values=True, sides=("low", "high"))
         return self.to_arrow()
+
+    @property
+    def is_series(self) -> bool:
+        """Whether it is a step, a window or a difference of a series."""
+        return any(isinstance(o.estimate, SeriesCells) for o in self.outputs)
 
     @property
     def tables(self) -> ReleasedTables:
@@ -501,12 +510,18 @@ class Release:
         columns = {part.name: column for part, column in zip(parts, (*labels, *cells), strict=True)}
         return [dict(zip(names, row, strict=True)) for row in zip(*(columns[n] for n in names), strict=True)]
 
-    def _ends(self, ends: Sequence[tuple[Sequence[Any], Sequence[Any]]], *, values: bool) -> pa.Table:
+    def _ends(
+        self,
+        ends: Sequence[tuple[Sequence[Any], Sequence[Any]]],
+        *,
+        values: bool,
+        sides: tuple[str, str] = ("lower", "upper"),
+    ) -> pa.Table:
         """Return an Arrow table of the keys, the values if `values`, and the ends of the intervals of each output."""
         cells: dict[str, dict[str, Sequence[Any]]] = {k.name: {k.name: k.labels} for k in self.keys}
         for i, o in enumerate(self.outputs):
             cells[o.name] = {o.name: o.estimate.values()} if values else {}
-            for side, end in enumerate(("lower", "upper") if ends else ()):
+            for side, end in enumerate(sides if ends else ()):
                 cells[o.name][f"{o.name}_{end}"] = ends[i][side]
         names = [name for columns in cells.values() for name in columns]
         if len(set(names)) < len(names):

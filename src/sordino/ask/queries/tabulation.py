@@ -700,6 +700,8 @@ class CompiledTabulation:
         if self.condition is not None:
             on.keep(self.condition(on))
         own = {place: self.keys[place] for place in self.scanned}
+        if set(axes) == set(own) and self._may_count_cells_first(on):
+            return self._select_by_cells(on, axes)
         codes = {place: k.build(on) if k.code is None else k.code(on, k.build(on)) for place, k in own.items()}
         if codes:
             present = [
@@ -709,8 +711,34 @@ class CompiledTabulation:
         columns = [exp.alias_(codes[axis], f"k{i}") for i, axis in enumerate(axes)]
         terms = [vector.terms[0][1].sql(on) for vector in self.vectors]
         columns += [exp.alias_(term, f"t{i}") for i, term in enumerate(terms)]
-        select = exp.Select(expressions=columns).from_(on.source())
-        return select.group_by(*(exp.Literal.number(i + 1) for i in range(len(axes)))) if axes else select
+        return _group(exp.Select(expressions=columns).from_(on.source()), len(axes))
+
+    def _may_count_cells_first(self, on: Primitives) -> bool:
+        """Whether rows may be grouped by raw cells, and the groups by codes after: bounds and different values need the codes."""
+        additive = all(self.is_additive(measure) for measure in range(len(self.vectors)))
+        return additive and not on.has_units and any(self.keys[place].code for place in self.scanned)
+
+    def _select_by_cells(self, on: Primitives, axes: Sequence[int]) -> exp.Select:
+        """Return the tree of `select` that looks up codes of groups, not of rows: with 10,000 keys in half the time.
+
+        Groups without a key in one of the columns have NULL there: `read_cells` leaves them out.
+        """
+        from sqlglot import exp
+
+        cells = [exp.alias_(self.keys[axis].build(on), f"k{i}") for i, axis in enumerate(axes)]
+        cells += [exp.alias_(vector.terms[0][1].sql(on), f"t{i}") for i, vector in enumerate(self.vectors)]
+        groups = on.of_groups(_group(exp.Select(expressions=cells).from_(on.source()), len(axes)))
+        codes = [self.keys[axis].code_of(groups, exp.column(f"k{i}")) for i, axis in enumerate(axes)]
+        columns = [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
+        columns += [exp.alias_(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.vectors))]
+        return _group(exp.Select(expressions=columns).from_(groups.source()), len(axes))
+
+
+def _group(select: exp.Select, keys: int) -> exp.Select:
+    """Return a SELECT grouped by its first columns."""
+    from sqlglot import exp
+
+    return select.group_by(*(exp.Literal.number(i + 1) for i in range(keys))) if keys else select
 
 
 def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulation:
@@ -965,8 +993,14 @@ class TabulationQuery:
 
 
 def read_cells(table: pa.Table, axes: Sequence[int], measure: int, sizes: Sequence[int]) -> Any:
-    """Return the exact value of a measure in each cell: an array over the axes, of 64-bit integers where every sum fits."""
+    """Return the exact value of a measure in each cell: an array over the axes, of 64-bit integers where every sum fits.
+
+    Rows of the answer without a key in one of the columns are left out.
+    """
     shape = tuple(sizes[axis] for axis in axes)
+    for i in range(len(axes)):
+        if table.column(f"k{i}").null_count:
+            table = table.filter(table.column(f"k{i}").is_valid())
     values = _read_steps(table.column(f"t{measure}"))
     exact_cells = np.zeros(shape, dtype=values.dtype)
     if not axes:

@@ -142,7 +142,7 @@ class Staircase:
         """The law of the noise in each cell."""
         return best_staircase(self.l1, self.epsilon)
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return x + Z, Z of the staircase law, independent in each cell."""
         return add_noise(exact, self.law, rng)
 
