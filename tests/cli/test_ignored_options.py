@@ -284,6 +284,24 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "ledger new": [("--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger restore": [("old.ledger", "--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger move": [("postgresql://127.0.0.1:9/none#x", "--budget", "people", *_PEOPLE, "--quiet")],
+    "series open": [
+        (
+            *("wards", "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "--over", "age", "--every", "day"),
+            *("--horizon", "30", "--start", "2026-11-01", "--rho", "0.1", "--table", "people", *_PEOPLE, "--quiet"),
+        ),
+        (
+            *("wards", *_Q, "--over", "age", "--every", "day", "--epsilon", "0.1", "--delta", "1e-9", "--plan"),
+            *("--confidence", "0.9", "--project", "homes", "--spender", "ana"),
+        ),
+    ],
+    "series release": [
+        ("wards", "2026-11-24", "--format", "json", "--output", "s.json", "--confidence", "0.9", *_PEOPLE, "--quiet"),
+        ("wards", "2026-11-24", "--project", "homes", "--spender", "ana"),
+    ],
+    "series show": [
+        ("wards", "--from", "2026-11-01", "--to", "2026-11-24", "--format", "json", *_PEOPLE, "--quiet"),
+        ("--format", "table", *_PEOPLE, "--quiet"),
+    ],
     "epsilon worlds": [
         (*("--universe", "1,2,3", "--size", "2", "--query", "mean", "--risk", "0.6", "--one-question"), *_WRITTEN),
         (
@@ -320,6 +338,10 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
             "0.25",
         ),
         (*("--data", "words.csv", "--column", "c", "--labels", "a,b", "--protocol", "coins"), "--value", "a"),
+        (
+            *("--data", "words.csv", "--column", "c", "--labels", "a,b", "--protocol", "rappor"),
+            *("--f", "1/2", "--p", "1/2", "--q", "3/4"),
+        ),
         (
             *("--data", "words.csv", "--column", "c", "--epsilon", "1", "--alphabet", "ab", "--length", "2"),
             "--seed",
