@@ -36,7 +36,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 LOOK = Fraction(3, 20)
 # Rows are shortened so far that the noise of the matrix, in its largest direction, is about this part of the rows. More noise
 # costs more than what the shortened rows lose.
-_NOISE = 0.02
+_NOISE = 0.03
 # Noise of this part of the rows harms nothing, so rows are shortened no further than it takes.
 _LITTLE_NOISE = 0.0005
 # Beyond a squared length of twice the numbers and this, hardly any row is shortened: normal ones one in thousands.
