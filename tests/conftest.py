@@ -36,6 +36,11 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     tempfile.tempdir = None  # pytest has asked for it before
 
 
+# OpenBLAS starts a thread for each core, and each waits for work in a loop: a fit of five numbers by scipy took eight times its
+# own processor time, and two workers took it from each other. This is read where numpy is first imported, after this file.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 # Each client of httpx reads the 140 certificates of certifi, for 25 ms. Tests speak to this machine alone, whose certificates
 # they name: one authority that signed nothing will do.
 os.environ.setdefault("SSL_CERT_FILE", str(Path(__file__).parent / "data" / "authority.pem"))

@@ -39,6 +39,7 @@ FACES = {
     "audit": ("lab.audit", "core.lazy"),
     "datasets": ("lab.datasets", "ask.engines.readers"),
     "errors": ("core.errors",),
+    "learn": ("lab.learn", "core.lazy"),
     "risk": ("lab.risk", "core.lazy"),
     "sensitivity": ("lab.sensitivity", "core.lazy"),
 }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sordino import audit as audit
     from sordino import datasets as datasets
     from sordino import errors as errors
+    from sordino import learn as learn
     from sordino import local as local
     from sordino import risk as risk
     from sordino import sensitivity as sensitivity
@@ -130,7 +131,7 @@ _MEANT = {
     ),
     **dict.fromkeys(
         ("laplace", "Laplace", "gaussian", "Gaussian", "make_laplace", "make_gaussian", "geometric", "exponential"),
-        "use table.ask(question, epsilon=...), which chooses the noise; the mechanisms are in sordino.core.mechanisms",
+        "use table.ask(question, epsilon=...), which chooses the noise; the bare mechanisms, to learn with, are in sordino.learn",
     ),
     **dict.fromkeys(
         ("Budget", "PrivacyBudget", "BudgetAccountant", "privacy_loss", "EpsilonDelta"),

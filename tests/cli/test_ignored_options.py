@@ -320,6 +320,10 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ),
         (*("--data", "words.csv", "--column", "c", "--labels", "a,b", "--protocol", "coins"), "--value", "a"),
         (
+            *("--data", "words.csv", "--column", "c", "--labels", "a,b", "--protocol", "rappor"),
+            *("--f", "1/2", "--p", "1/2", "--q", "3/4"),
+        ),
+        (
             *("--data", "words.csv", "--column", "c", "--epsilon", "1", "--alphabet", "ab", "--length", "2"),
             "--seed",
             "1",

@@ -1,4 +1,4 @@
-"""Additive noise on vectors of whole numbers: discrete Laplace and discrete Gaussian."""
+"""Additive noise on vectors of whole numbers: discrete Laplace, staircase and discrete Gaussian."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
-from sordino.core.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+from sordino.core.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    StaircaseEvent,
+)
 from sordino.core.accounting.gaussian_dp import calibrate_gaussian, gaussian_variance
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event, format_number
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.core.noise.rng import Rng
+from sordino.core.noise.staircase import Staircase as StaircaseLaw
+from sordino.core.noise.staircase import best_staircase
 
 
 class Mechanism(Protocol):
@@ -88,6 +96,49 @@ class Laplace:
             return "no noise: no unit can move it"
         scale = self.l1 / self.epsilon
         return f"discrete Laplace, scale {format_number(scale)} step{'' if scale == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """The staircase mechanism: staircase noise in each cell, for vectors of which one cell moves, by at most `l1` steps.
+
+    Theorem (Geng, Viswanath 2016, for whole numbers): the release is epsilon-differentially private. Proof: the cell that
+    moves does so by d, |d| <= l1, and P(Z = z) <= e^epsilon P(Z = z + d) (`noise.staircase.Staircase`); the noise of the other
+    cells is independent of it and has one law on both sides. Where two cells move it is not private at this epsilon: by half of
+    l1 each, their ratios may be e^epsilon both.
+
+    `early`, public, is that of the least variance. Raises DeclarationError unless epsilon > 0 and l1 is a whole number above 0.
+
+    >>> Staircase(10, Fraction(3)).describe()
+    'staircase noise, 3 of 10 steps early, epsilon 3'
+    """
+
+    l1: int
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise DeclarationError(f"epsilon must be above 0, not {format_number(self.epsilon)}")
+        if isinstance(self.l1, bool) or not isinstance(self.l1, int) or self.l1 < 1:
+            raise DeclarationError(f"l1 of staircase noise must be a whole number above 0, not {self.l1!r}")
+
+    @cached_property
+    def event(self) -> StaircaseEvent:
+        """What one release amounts to."""
+        return StaircaseEvent(self.epsilon, self.l1, self.law.early)
+
+    @cached_property
+    def law(self) -> StaircaseLaw:
+        """The law of the noise in each cell."""
+        return best_staircase(self.l1, self.epsilon)
+
+    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+        """Return x + Z, Z of the staircase law, independent in each cell."""
+        return add_noise(exact, self.law, rng)
+
+    def describe(self) -> str:
+        """Return the mechanism in words."""
+        return f"staircase noise, {self.law.early} of {self.l1} steps early, epsilon {format_number(self.epsilon)}"
 
 
 @dataclass(frozen=True)
