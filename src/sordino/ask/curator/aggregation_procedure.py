@@ -5,6 +5,7 @@ In the order of its journey: it is planned, its loss allocated, its statements w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections import Counter
@@ -689,7 +690,10 @@ class AggregationProcedure(Procedure):
             quantiles = self._quantiles(selection, keys)
             if lead not in draws:
                 first = statements[1][place] if statements[1] else None
-                draws[lead] = quantiles.draw(rows, rng, first=first)
+                with contextlib.ExitStack() as kept:
+                    # Whether several scans are planned is public; how many there are follows from the draws.
+                    scans = kept.enter_context(rows.keep_bounded()) if len(quantiles.widths) > 1 else rows
+                    draws[lead] = quantiles.draw(scans, rng, first=first)
             outputs += quantiles.outputs(draws[lead])
         question = self.question
         if not question.formulas and not question.hidden and question.after is None:
