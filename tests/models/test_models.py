@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sordino as sd
 from protecting import protect
+from sordino.ask.queries.expressions.keys import keys
+from sordino.ask.queries.expressions.nodes import Bin, Name
 from sordino.core.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
-from sordino.models.classification import find_ratios, join_bins
+from sordino.models.classification import BINS, bin_edges, find_ratios, grid_step, join_bins
 from sordino.models.clusters import cluster
 from sordino.models.columns import read_predictors
 from sordino.models.linear import fit_moments
@@ -355,6 +360,34 @@ def test_probabilities_are_of_the_declared_classes(fitted: dict[str, Any]) -> No
     assert (
         fitted["logistic_regression"].predict({"area": [None], "age": [1], "zone": ["east"], "price": [1]})[0] is None
     )
+
+
+NUMBERS = st.builds(
+    lambda low, steps, step, whole: (
+        sd.Integer(low, low + steps) if whole else sd.Real(low * step, (low + steps) * step, resolution=step)
+    ),
+    st.integers(-1000, 1000),
+    st.integers(1, 3000),
+    st.sampled_from([Fraction(1), Fraction(1, 2), Fraction(1, 100), Fraction(5)]),
+    st.booleans(),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(NUMBERS, st.integers(0, 3000))
+def test_every_value_of_a_number_has_a_bin_and_its_nearest_step_decides_which(column: Any, place: int) -> None:
+    edges = bin_edges("c", column)
+    assert edges is not None
+    labels = keys(Bin(Name("c"), edges=edges, width=None), sd.Domain({"c": column})).labels
+    assert len(labels) == len(edges) - 1 <= BINS
+    step = grid_step(column)
+    value = min(Fraction(column.lower) + place * step, Fraction(column.upper))
+    assert edges[0] <= value <= edges[-1]
+    # As the fitted model places a cell: bins begin half a step below their first value.
+    shifted = np.array([float(edge - step / 2) for edge in edges])
+    code = min(int(np.searchsorted(shifted, float(value), side="right")) - 1, len(edges) - 2)
+    assert edges[code] <= value
+    assert value < edges[code + 1] or code == len(edges) - 2
 
 
 def test_bins_are_joined_until_they_are_sure() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,11 +32,13 @@ class Table(Protocol):
     def neighbors(self) -> Neighbors:
         """Which tables count as neighbors."""
 
-    def plan(self, question: Any, **arguments: Any) -> Any:
-        """Return the price of a question."""
+    @property
+    def plan(self) -> Callable[..., Any]:
+        """What returns the price of a question at a loss."""
 
-    def ask(self, question: Any, **arguments: Any) -> Release:
-        """Return the answer of a question, charged once."""
+    @property
+    def ask(self) -> Callable[..., Any]:
+        """What returns the answer of a question, charged once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,4 +249,5 @@ def ask_for(table: Table, question: Any, loss: LossArguments) -> Release:
     """Ask a question of a table; raises DeclarationError for what is no table."""
     if not hasattr(table, "ask") or not hasattr(table, "domain"):
         raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
-    return table.ask(question, **loss)
+    release: Release = table.ask(question, **loss)
+    return release
