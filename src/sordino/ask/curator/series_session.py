@@ -129,7 +129,7 @@ def plan_series(question: SeriesQuestion, table: TableContext, *, asked: Loss) -
         rows=PlannedRows(compiled.cells, f"{compiled.cells:,} a period"),
         notes=(
             *_notes(question),
-            *describe_left_out(compiled.tabulation.question, table.domain),
+            *_left_out(compiled, table),
             *neighbors.describe_caps(),
         ),
         compiled=compiled,
