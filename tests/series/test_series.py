@@ -228,7 +228,7 @@ def test_keys_of_expressions_and_conditions() -> None:
 OPEN: list[tuple[Callable[[Any], dict[str, Any]], type[Exception], str]] = [
     (lambda _: {"measure": sd.mean("minutes")}, QuestionRefused, "a series takes a count of rows or a sum"),
     (lambda _: {"measure": sd.count_distinct("ward")}, QuestionRefused, "a series takes a count of rows or a sum"),
-    (lambda _: {"measure": "count"}, QuestionRefused, "a series takes one measure"),
+    (lambda _: {"measure": "count"}, QuestionRefused, "write SQL as sd.sql"),
     (lambda _: {"over": "ward"}, QuestionRefused, "'ward' is of type category"),
     (lambda _: {"over": "dya"}, QuestionRefused, "column 'dya' is not declared"),
     (lambda _: {"every": "dya"}, QuestionRefused, "every is a kind of period"),
@@ -333,7 +333,7 @@ def test_a_series_is_opened_again_by_its_name_alone() -> None:
     assert again.release("2026-11-01") == release
     assert open_series(people, sd.sum("minutes"), **options).periods == ["2026-10-26"]
     assert people.spent == sd.ZCDP("0.5")
-    with pytest.raises(UnknownName, match="there is no series 'ward'; did you mean 'wards'"):
+    with pytest.raises(UnknownName, match="there is no series 'ward' on this ledger; did you mean 'wards'"):
         people.series(name="ward")
     with pytest.raises(QuestionRefused, match="or again by its name alone"):
         people.series(name="wards", every="week")
