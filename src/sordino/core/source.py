@@ -31,8 +31,6 @@ _BLANKS = " \t\r\n"
 _TEXT = "\t\r\n\x01\x1c\x1d\x1e\x1f"
 # characters of a header line
 _LONGEST = 1_000_000
-# lines at the end of a CSV file that are none of the table
-_MOST_SKIPPED = 1000
 # bytes; a longer line is lost
 LONGEST_LINE = 2**24
 # encodings whose lines are told apart by bytes, as Python names them
@@ -42,7 +40,7 @@ _BY_LINES = re.compile(
 )
 # what a CSV file's declaration states in addition to its header, names, delimiter, quote and marks of missing cells
 _LATER: dict[str, Any] = {
-    **{"encoding": "utf-8", "header_rows": 1, "skip_first": 0, "skip_last": 0},
+    **{"encoding": "utf-8", "header_rows": 1, "skip_first": 0, "totals": ()},
     **{"decimal": "", "thousands": "", "date": (), "true": (), "false": ()},
 }
 
@@ -140,9 +138,10 @@ class Csv:
     is missing. `quote` is '"' or "'" where cells may be quoted (RFC 4180, except line ends in cells: such files are
     imported to Parquet first); then a line that breaks the rules, or has another number of cells, is no row.
 
-    `encoding` is that of the file; `skip_first` and `skip_last` lines at its ends are none of the table, such as a title and
-    a total, and `header_rows` lines hold names. `decimal`, `thousands`, `date`, `true` and `false` say how cells are written
-    of all columns whose declared type they concern, and `columns` of one: `{"cost": {"type": "amount", "decimal": ","}}`.
+    `encoding` is that of the file; `skip_first` lines above the header are none of the table, such as a title, and
+    `header_rows` lines hold names. A line whose first cell is one of `totals` is no row, wherever it stands. `decimal`,
+    `thousands`, `date`, `true` and `false` say how cells are written of all columns whose declared type they concern, and
+    `columns` of one: `{"cost": {"type": "amount", "decimal": ","}}`.
 
     >>> Csv(header=True, quote='"').cells('1,"Doe, Jane"')
     ['1', 'Doe, Jane']
@@ -156,7 +155,7 @@ class Csv:
     encoding: str = "utf-8"
     header_rows: int = 1
     skip_first: int = 0
-    skip_last: int = 0
+    totals: tuple[str, ...] = ()
     decimal: str = ""
     thousands: str = ""
     date: tuple[str, ...] = ()
@@ -178,8 +177,13 @@ class Csv:
             raise DeclarationError("must be 1 or more, where header is true", key="csv.header_rows")
         if self.skip_first < 0:
             raise DeclarationError("must be 0 or more lines", key="csv.skip_first")
-        if not 0 <= self.skip_last <= _MOST_SKIPPED:
-            raise DeclarationError(f"must be from 0 to {_MOST_SKIPPED} lines", key="csv.skip_last")
+        # Lines are skipped by their place. Only a header below them shows that none of them is a row.
+        if self.skip_first and not self.header:
+            raise DeclarationError(
+                "is for lines above a header: without one, rows would be left out by their place; import the file instead",
+                key="csv.skip_first",
+            )
+        object.__setattr__(self, "totals", _read_totals(self.totals, self.between))
         everywhere = _check_cells("csv", lambda: self.all_cells)
         for name in ("date", "true", "false"):
             object.__setattr__(self, name, getattr(everywhere, name))
@@ -222,13 +226,13 @@ class Csv:
 
     @property
     def lines_aside(self) -> int:
-        """How many lines of the file are none of the table."""
-        return self.skip_first + self.header_rows * self.header + self.skip_last
+        """How many lines above the rows are none of the table."""
+        return self.skip_first + self.header_rows * self.header
 
     @property
     def is_plain(self) -> bool:
-        """Whether the file is UTF-8 and holds nothing but a header line, if there is one, and the lines of the table."""
-        return (self.encoding, self.header_rows, self.skip_first, self.skip_last) == ("utf-8", 1, 0, 0)
+        """Whether the file is UTF-8 and has one header line, if any, above the lines of the table, and nothing else."""
+        return (self.encoding, self.header_rows, self.skip_first) == ("utf-8", 1, 0)
 
     @property
     def between(self) -> str:
@@ -360,7 +364,7 @@ class Source:
             )
         if self.csv is not None and not self.csv.is_plain:
             raise DeclarationError(
-                "csv.encoding, header_rows, skip_first and skip_last are for files on this machine: copy it here, or import it"
+                "csv.encoding, header_rows and skip_first are for files on this machine: copy it here, or import it"
             )
 
 
@@ -636,6 +640,18 @@ def _read_cells(name: str, stated: CsvCells | Mapping[str, Any]) -> CsvCells:
     if unknown is not None:
         raise DeclarationError(f"is no key of its cells; {nearest(unknown, keys)}", key=f"csv.columns.{name}.{unknown}")
     return _check_cells(f"csv.columns.{name}", lambda: CsvCells(**stated))
+
+
+def _read_totals(stated: str | Sequence[str], delimiter: str) -> tuple[str, ...]:
+    """Return the first cells of lines that are no rows, sorted; raises DeclarationError for one that no total has."""
+    words = (stated,) if isinstance(stated, str) else tuple(stated)
+    for word in words:
+        if not isinstance(word, str) or not word.strip(_BLANKS) or "\n" in word or "\r" in word or delimiter in word:
+            raise DeclarationError(
+                'must be what the first cell of a total row holds, such as "Total", not blank and without a delimiter',
+                key="csv.totals",
+            )
+    return tuple(sorted({word.strip(_BLANKS) for word in words}))
 
 
 def _line_encoding(name: str) -> str:

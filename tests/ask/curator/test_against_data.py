@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +19,7 @@ from hypothesis import strategies as st
 import sordino as sd
 from sordino.ask.engines.cells import reader
 from sordino.core.domain import Category, Column, Date, Integer
-from sordino.core.source import Csv
+from sordino.core.source import LONGEST_LINE, Csv
 from sordino.errors import SourceError
 
 COLUMNS: dict[str, Column] = {
@@ -91,6 +97,84 @@ def test_lines_that_are_no_rows_are_counted(tmp_path: Path, end: str) -> None:
     assert unquoted.lines is not None
     assert unquoted.lines.quoted == 3
     assert unquoted.misfits[0].key == "csv.quote"
+
+
+def write_arrow(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_database(path: Path, table: pa.Table) -> None:
+    with duckdb.connect(str(path)) as connection:
+        connection.register("rows", table)
+        connection.execute("CREATE TABLE people AS SELECT * FROM rows")
+
+
+WRITERS: dict[str, Callable[[Path, pa.Table], None]] = {
+    "p.parquet": lambda path, table: pq.write_table(table, path, row_group_size=7),
+    "a.arrow": write_arrow,
+    "d.duckdb": write_database,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_first_rows_that_do_not_fit_are_placed(name: str, tmp_path: Path) -> None:
+    rng = random.Random(name)
+    ages = [rng.choice([1, 2, 3, 99, None]) for _ in range(60)]
+    words = [rng.choice(["a", "b", "a", "a", "A", None]) for _ in ages]
+    WRITERS[name](tmp_path / name, pa.table({"age": pa.array(ages, pa.int64()), "word": words}))
+    domain = sd.Domain({"age": sd.Integer(0, 9), "word": sd.Category(["a", "c"])})
+    relation = "people" if name == "d.duckdb" else None
+    check = sd.check_against_data(tmp_path / name, domain=domain, relation=relation)
+    assert check.columns["age"].first == tuple([row for row, age in enumerate(ages, 1) if age == 99][:5])
+    assert check.columns["word"].first == tuple([row for row, word in enumerate(words, 1) if word in ("b", "A")][:5])
+    assert check.to_dict()["columns"]["age"]["first"] == check.columns["age"].first
+
+
+FORMS: list[dict[str, Any]] = [
+    {}, {"quote": '"'}, {"totals": "Total"}, {"quote": '"', "totals": "Total", "skip_first": 2},
+    {"header_rows": 2, "encoding": "cp1252"},
+]  # fmt: skip
+# Lines, and whether each is a row, unquoted and quoted.
+CSV_LINES = {
+    "1,a": (True, True), "99,a": (True, True), "x,a": (True, True), '"98","a"': (True, True), "": (False, False),
+    "7": (True, False), "1,a,9": (True, False), "97,a,9": (True, False),
+    '"open,1': (True, False), "Total,9": (True, True), ",": (True, True),
+    "96,\xff": (True, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("packed", [False, True], ids=["", "gz"])
+def test_the_first_lines_that_do_not_fit_are_those_of_an_editor(
+    form: dict[str, Any], end: str, packed: bool, tmp_path: Path
+) -> None:
+    rng = random.Random(f"{form}{end!r}")
+    csv = Csv(header=True, **form)
+    head = ["a report"] * csv.skip_first + ["age,word"] + [","] * (csv.header_rows - 1)
+    lines = [*head, *rng.choices(list(CSV_LINES), k=40)]
+    text = end.join([*lines, ""]).encode("latin-1")
+    path = tmp_path / ("d.csv.gz" if packed else "d.csv")
+    path.write_bytes(gzip.compress(text) if packed else text)
+    misfits = []
+    for number, line in enumerate(lines[len(head) :], len(head) + 1):
+        cell = line.partition(",")[0]
+        counts = CSV_LINES[line][bool(csv.quote)] and not (csv.totals and cell == "Total")
+        fits = cell in ("", "1", "7") or (bool(csv.quote) and cell == '""')
+        misfits += [number] if counts and not fits else []
+    domain = sd.Domain({"age": sd.Integer(0, 9), "word": sd.Identifier()}, unreadable_rows=True)
+    check = sd.check_against_data(path, domain=domain, csv=csv)
+    assert check.columns["age"].first == tuple(misfits[:5])
+    assert check.lines is not None
+    assert check.lines.totals == (lines.count("Total,9") if csv.totals else 0)
+    assert check.lines.lines == len(lines) - len(head)
+
+
+def test_a_line_that_cannot_be_read_leaves_no_lines_to_name(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(f"age\n{'9' * (LONGEST_LINE + 1)}\n99\n")
+    check = sd.check_against_data(tmp_path / "d.csv", domain=sd.Domain({"age": sd.Integer(0, 9)}), csv=Csv(header=True))
+    assert (check.columns["age"].above, check.columns["age"].first) == (1, ())
 
 
 def test_the_marks_say_not_private_and_errors_hold_no_cell(tmp_path: Path) -> None:

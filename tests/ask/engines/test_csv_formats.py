@@ -52,9 +52,14 @@ WRITTEN: dict[str, Any] = {
 LAYOUTS: dict[str, tuple[dict[str, Any], list[str], list[str], str]] = {
     "UTF-8": ({}, [], [], "\n"),
     "Windows": ({"encoding": "cp1252"}, [], [], "\r\n"),
-    "title and total": ({"skip_first": 2, "skip_last": 1}, ["Bericht 2024", ""], ["Summe;;;9.999,00 €;;;;;"], "\n"),
+    "title and total": ({"skip_first": 2, "totals": "Summe"}, ["Bericht 2024", ""], ["Summe;;;9.999,00 €;;;;;"], "\n"),
     "sep": ({"skip_first": 1, "encoding": "iso8859-15"}, ["sep=;"], [], "\r\n"),
-    "old Mac": ({"skip_first": 1, "skip_last": 2, "encoding": "mac-roman"}, ["x"], ["", "Summe"], "\r"),
+    "old Mac": (
+        {"skip_first": 1, "totals": ["Summe", "Überschlag"], "encoding": "mac-roman"},
+        ["x"],
+        ['"Überschlag" ;;;1;;;;;', "Summe;;;9;;;;;"],
+        "\r",
+    ),
 }
 HEAD = ["Nr;Alter von;Gewicht;Kosten;Anteil;Tag;Wann;Privat;Straße"]
 
@@ -162,7 +167,7 @@ def test_a_project_reads_the_file_as_its_import_does(layout: str, tmp_path: Path
         false=("N",),
         types=("Kosten=text",),
     )
-    placed = Layout(header=True, delimiter=";", skip_first=csv.skip_first, skip_last=csv.skip_last)
+    placed = Layout(header=True, delimiter=";", skip_first=csv.skip_first, skip_last=len(csv.totals))
     import_file(tmp_path / "de.csv", tmp_path / "de.parquet", layout=placed, rules=rules)
     assert pq.read_schema(tmp_path / "de.parquet").field("Wann").type == "timestamp[us]"
     assert cells_of(tmp_path / "de.parquet", None) == cells_of(tmp_path / "de.csv", csv)
@@ -248,7 +253,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"thousands": "."}, "csv.thousands", "not the decimal mark"),
     ({"date": "%q"}, "csv.date", "no field"),
     ({"true": "J"}, "csv.true", "stated together"),
-    ({"skip_last": -1}, "csv.skip_last", "0 to"),
+    *(({"totals": word}, "csv.totals", "first cell") for word in ("", [" "], "Summe;", ["a", "b\n"])),
+    ({"skip_first": 1, "header": False, "names": ("a",)}, "csv.skip_first", "above a header"),
     ({"skip_first": -1}, "csv.skip_first", "0 or more"),
     ({"header_rows": 0}, "csv.header_rows", "1 or more"),
     ({"columns": {"a": {"type": "text"}}}, "csv.columns.a.type", "amount or percent"),
@@ -259,7 +265,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("words", "key", "says"), REFUSED, ids=lambda case: str(case)[:40])
 def test_what_no_file_is_written_as_is_refused(words: dict[str, Any], key: str, says: str) -> None:
     with pytest.raises(DeclarationError) as refused:
-        Csv(header=True, **words)
+        Csv(**{"header": True, "delimiter": ";", **words})
     assert refused.value.key == key
     assert says in str(refused.value)
 
@@ -275,3 +281,37 @@ def test_what_says_nothing_of_a_column_is_refused(tmp_path: Path) -> None:
             check_against_data(tmp_path / "d.csv", domain=domain, csv=Csv(header=True, columns=columns))
     with pytest.raises(DeclarationError, match="on this machine"):
         source_from("s3://lake/a.csv", csv=Csv(header=True, encoding="cp1252"))
+
+
+TOTALS = [
+    "Summe;9;;", " Summe ;9;;", '"Summe";9;;', '" Summe";9;;x', "Summe", "Summe;;;;;", "Summer;1;2;3", "summe;1;2;3",
+    ";Summe;1;2",
+    "\u00dcberschlag;4;5;6", "1;2;3;4", "1;2;3;4", '"Su""mme";1;2;3', "Summe\ufffd;1;2;3", "",
+    "Summe Summe;1;2;3", '"Summe;1";2;3;4',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [{}, {"encoding": "cp1252"}, {"skip_first": 2}, {"header_rows": 2}], ids=str)
+@pytest.mark.parametrize("quote", ["", '"'], ids=["unquoted", "quoted"])
+def test_a_file_with_totals_has_the_rows_that_each_line_has_alone(
+    quote: str, words: dict[str, Any], tmp_path: Path
+) -> None:
+    """So a line less takes its own row alone, whatever else the file holds and wherever the line stands."""
+    csv = Csv(True, delimiter=";", quote=quote, totals=("Summe", "\u00dcberschlag"), **words)
+    domain = sd.Domain({name: sd.Identifier() for name in ("Nr", "b", "c", "d")}, unreadable_rows=True)
+    head = [*["Bericht"] * csv.skip_first, *[";;;"] * (csv.header_rows - 1), "Nr;b;c;d"]
+    pool = fitting(TOTALS, csv.encoding)
+
+    def rows(lines: list[str]) -> Counter[str]:
+        (tmp_path / "t.csv").write_bytes("\n".join([*head, *lines, ""]).encode(csv.encoding))
+        return Counter(repr(sorted(row.items())) for row in cells_of(tmp_path / "t.csv", csv, domain))
+
+    alone = {line: rows([line]) for line in dict.fromkeys(pool)}
+    assert all(each.total() <= 1 for each in alone.values())
+    assert [alone[line].total() for line in pool[:2]] == [0, 0]
+    assert alone['"Summe";9;;'].total() == (not quote)
+    assert alone["Summer;1;2;3"].total() == alone["summe;1;2;3"].total() == 1
+    rng = random.Random(f"{quote} {words}")
+    for _ in range(4):
+        lines = rng.choices(pool, k=rng.randrange(1, 20))
+        assert rows(lines) == sum((alone[line] for line in lines), Counter())

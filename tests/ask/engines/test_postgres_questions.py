@@ -379,3 +379,4 @@ def test_the_data_are_compared_with_the_declaration(sources: dict[str, Callable[
     assert (found.rows, counts["age"].above, counts["age"].below) == (400, 184, 0)
     assert (counts["region"].undeclared, counts["region"].other_case, counts["region"].missing) == (200, 100, 100)
     assert counts["id"].unreadable == 400
+    assert counts["region"].first == (1, 2, 5, 6, 9)

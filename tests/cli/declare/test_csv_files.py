@@ -126,12 +126,13 @@ def test_a_recipe_is_declared_and_its_file_asked_as_it_is(run: Run) -> None:
     assert table["source"] == "de.csv"
     assert table["csv"] == {
         "header": True, "delimiter": ";", "quote": '"', "null_values": [], "encoding": "cp1252", "skip_first": 1,
-        "skip_last": 1, "columns": {
+        "totals": "FILL IN", "columns": {
             "Kosten": {"type": "amount", "decimal": ",", "thousands": "."}, "Alter": {"null_values": ["-9"]},
             "Tag": {"date": "%d.%m.%Y"}, "Privat": {"true": "J", "false": "N"},
         },
     }  # fmt: skip
     blanks = {
+        "totals": '"Summe"',
         "epsilon": "100",
         "neighbors": '"add_remove"',
         "privacy_unit": '"row"',
@@ -176,7 +177,8 @@ def test_what_is_wrong_with_how_a_file_is_written_is_named_by_its_key(run: Run) 
     for more, key in (
         ('encoding = "utf-16"', "csv.encoding"),
         ('decimal = ";"', "csv.decimal"),
-        ("skip_last = -1", "csv.skip_last"),
+        ("skip_last = 1", "csv.skip_last"),
+        ('totals = [""]', "csv.totals"),
         ('columns = {age = {date = "%d.%m.%Y"}}', "csv.columns.age.date"),
         ('columns = {agee = {decimal = ","}}', "csv.columns.agee"),
         ('columns = {age = {typ = "amount"}}', "csv.columns.age.typ"),
@@ -224,8 +226,8 @@ def test_check_says_that_data_were_not_compared_and_compares_them_when_asked(run
     assert "too few cells" in done.out
     assert "twenty" not in done.out
     table = [line.split() for line in done.out.splitlines() if line.startswith("  ")]
-    assert table[0] == ["column", "type", "read", "clipped", "missing", "why", "missing"]
-    assert ["age", "integer", "2", "1", "2", "1", "empty,", "1", "no", "integer"] in table
+    assert table[0] == ["column", "type", "read", "clipped", "missing", "why", "missing", "first", "lines"]
+    assert ["age", "integer", "2", "1", "2", "1", "empty,", "1", "no", "integer", "3,", "4"] in table
     assert "not looked at: that bounds and values are public knowledge" in done.out
     assert run("check", "--against-data", "-o", "fit.html").code == 0
     page = Path("fit.html").read_text()

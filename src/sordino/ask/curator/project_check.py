@@ -108,7 +108,8 @@ def _of_lines(lines: LineCounts | None, csv: Csv | None) -> Iterator[Misfit]:
     yield Misfit("csv.quote", lines.quoted, "lines with a cell that starts with a quote", "add quote = '\"'")
     short = lost if csv.quote else "so their last columns are missing"
     yield Misfit("csv", lines.too_short, f"lines with too few cells, {short}", f"check delimiter and quote; {again}")
-    yield Misfit("csv", lines.too_long, f"lines with too many cells, {lost}", f"check delimiter and quote; {again}")
+    long = lost if csv.quote else "of which the first are read"
+    yield Misfit("csv", lines.too_long, f"lines with too many cells, {long}", f"check delimiter and quote; {again}")
     yield Misfit("csv", lines.broken, f"lines that cannot be parsed (quotes or length), {lost}", again)
     undecoded = f"lines with bytes that are not {csv.encoding.upper()}, so the cells that hold them are missing"
     change = 'state the encoding of the file, such as encoding = "cp1252"'

@@ -5,7 +5,7 @@ SQL, since its own reader lets a quote that is never closed swallow the lines af
 
 Its reader loses every line with a byte that is not UTF-8, without a word. So a file that holds one is read from a copy, in
 which such bytes are marked (`copy_marked`): the cell that they lie in is missing, and the line keeps its other cells. So is
-a file in another encoding, or one with a title or a total (`Csv.is_plain`): its copy has the lines of the table alone.
+a file in another encoding, or one with a title (`Csv.is_plain`): its copy has the lines below the header alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import codecs
 import itertools
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import IO
@@ -68,23 +67,16 @@ def copy_marked(path: str, copy: str, rules: Csv | None, *, at: str = "") -> Non
 
 
 def _table_lines(file: IO[bytes], rules: Csv | None) -> Iterator[bytes]:
-    """Yield the lines of a file; where it is not plain those of the table alone, without title, header and total.
+    """Yield the lines of a file; where it is not plain those below its header alone.
 
-    Theorem. If the first and last lines that are declared to be none of the table are none, what is read is the table, and so
-    a row less takes that row alone. Proof: lines are counted and none is looked at, so what rows hold decides nothing. Should a
-    last line be a row after all, a row less still takes one row alone, but not always its own; of a person with several rows
-    it may be rows of others. So `skip_last` is for lines that are always there, such as a total.
+    Lines above are counted and not looked at. They are a title and the header that stands below it (`skip_first` needs one),
+    whose names the declaration must fit, and no rows. Nothing is counted from the end, where only rows stand.
     """
     lines = read_raw_lines(file)
     if rules is None or rules.is_plain:
         yield from lines
         return
-    top = rules.skip_first + rules.header_rows * rules.header
-    waiting: deque[bytes] = deque()
-    for line in itertools.islice(lines, top, None):
-        waiting.append(line)
-        if len(waiting) > rules.skip_last:
-            yield waiting.popleft()
+    yield from itertools.islice(lines, rules.lines_aside, None)
 
 
 def _mark(rules: Csv | None) -> str:
@@ -107,20 +99,25 @@ def read_csv(
     """Return the relation of a CSV file, every cell as text, those of columns with `formats` as they are written everywhere.
 
     Theorem. Lines are read apart: a line is at most one row, and which one depends on that line alone. Unquoted, a line
-    with too few cells lacks the last ones and one with too many is lost; quoted, a line that breaks the grammar or has
-    another number of cells is lost. `at` is the path of the open file, or of its `marked` copy. Raises SourceError where the
-    header line cannot be read.
+    with too few cells lacks the last ones, one with too many has the first ones, and a blank line is none; quoted, a line
+    that breaks the grammar or has another number of cells is lost. A line whose first cell is one of `Csv.totals` is lost
+    wherever it stands, so a row less takes that row alone, also where the cell of a person is such a word.
+
+    `at` is the path of the open file, or of its `marked` copy. Raises SourceError where the header line cannot be read.
     """
     names = header_names(path, rules, at="" if marked else at)
     mark = _mark(rules)
     if rules.quote:
         texts = [_cell(f"cells[{i}]", rules) for i in range(1, len(names) + 1)]
-        relation = f"{read_lines(path, rules, at=at, marked=marked)} WHERE length(cells) = {len(names)}"
+        relation = (
+            f"{read_lines(path, rules, at=at, marked=marked)} WHERE length(cells) = {len(names)} AND NOT is_total"
+        )
     else:
         texts = [quote_name(name) for name in names]
         relation = _read(path, rules, names, rules.between, at, marked=marked)
-        if not marked and not formats:
+        if not marked and not formats and not rules.totals:
             return relation
+        relation = f"{relation} WHERE NOT {_is_total(texts[0], rules)}"
     if marked:
         texts = [_unmarked(f"({text})" if rules.quote else text, mark) for text in texts]
     cells = [
@@ -148,14 +145,18 @@ def _plain_cell(text: str, formats: Sequence[CellFormat], missing: Sequence[str]
 
 
 def read_lines(path: str, rules: Csv, *, at: str = "", marked: bool = False) -> str:
-    """Return the relation of a CSV file's lines: `line`, `undecoded`, and `cells`, NULL where it breaks the rules of quoting."""
+    """Return the relation of a CSV file's lines, in their order: `line`, `undecoded`, `cells` and `is_total`.
+
+    `cells` are NULL where a line breaks the rules of quoting. `is_total` says that it is no row by `Csv.totals`.
+    """
     undecoded = f"contains(line, '{_mark(rules)}1')" if marked else "false"
     lines = f"(SELECT coalesce(line, '') AS line FROM {_read(path, rules, ['line'], '', at, marked=marked)})"
     sign = quote_text(rules.between)
     mark = quote_text(rules.quote)
     plain = f"string_split(line, {sign})"
     if not rules.quote:
-        return f"(SELECT line, {undecoded} AS undecoded, {plain} AS cells FROM {lines})"
+        total = _is_total(f"{plain}[1]", rules)
+        return f"(SELECT line, {undecoded} AS undecoded, {plain} AS cells, {total} AS is_total FROM {lines})"
     # Split at the quotes: every second part lies inside a cell, and an empty part between two of those is a doubled quote.
     # What a cell holds is written with the quote as escape, as no part has one, and the line is split at the delimiters left.
     delimiter, quote = (quote_text(rules.quote + code) for code in _codes(rules))
@@ -167,7 +168,21 @@ def read_lines(path: str, rules: Csv, *, at: str = "", marked: bool = False) -> 
     masked = f"left({masked}, CASE WHEN ends_with(line, {mark}) THEN -2 ELSE 2147483647 END)"
     whole = f"regexp_full_match(line, {quote_text(rules.grammar())})"
     cells = f"CASE WHEN NOT contains(line, {mark}) THEN {plain} WHEN {whole} THEN string_split({masked}, {sign}) END"
-    return f"(SELECT line, {undecoded} AS undecoded, {cells} AS cells FROM {lines})"
+    total = _is_total(_cell("cells[1]", rules), rules)
+    return f"(SELECT line, {undecoded} AS undecoded, {cells} AS cells, {total} AS is_total FROM {lines})"
+
+
+def _is_total(cell: str, rules: Csv) -> str:
+    """Return the condition that a line with this first cell is no row: never NULL.
+
+    Theorem. A file has the rows that its lines have alone, whichever of them are totals. Proof: the condition reads the first
+    cell of its own line and declared words, never how many lines there are or where this one stands; so to take a line away
+    takes its own row, if it had one, and no other.
+    """
+    if not rules.totals:
+        return "false"
+    words = ", ".join(map(quote_text, rules.totals))
+    return f"(coalesce(trim({cell}, {quote_text(BLANKS)}), '') IN ({words}))"
 
 
 def read_json(path: str, columns: Iterable[str], *, at: str = "", marked: bool = False) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -70,9 +70,8 @@ def propose_project(
         place = f"{place.rstrip('/')}/"
     drafts = {name: ColumnDraft("category", values=tuple(labels)) for name, labels in schema.labels.items()}
     drafts |= {name: codebook[name] for name, _ in schema.columns if name in codebook}
-    text = write_template(
-        schema.columns, source=place, table=table, csv=schema.csv, relation=schema.relation, drafts=drafts
-    )
+    csv = replace(schema.csv, totals=(FILL_IN,)) if schema.csv and schema.has_totals else schema.csv
+    text = write_template(schema.columns, source=place, table=table, csv=csv, relation=schema.relation, drafts=drafts)
     remarks = schema.remarks
     if codebook:
         known = dict(schema.columns)
@@ -187,7 +186,7 @@ def _csv(csv: Csv, table: str) -> str:
         f"{missing}   # cells that mean: missing; empty ones always do",
     ]
     plain = Csv(header=True)
-    names = ("encoding", "header_rows", "skip_first", "skip_last", "decimal", "thousands", "date", "true", "false")
+    names = ("encoding", "header_rows", "skip_first", "totals", "decimal", "thousands", "date", "true", "false")
     stated = {name: getattr(csv, name) for name in names if getattr(csv, name) != getattr(plain, name)}
     lines += [f"{name} = {_toml(value)}" for name, value in stated.items()]
     if csv.columns:

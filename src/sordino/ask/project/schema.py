@@ -195,7 +195,7 @@ _CSV = _keys(
     encoding=_say(_TEXT, "the encoding of the file, such as latin-1 or cp1252", default="utf-8"),
     header_rows=_say(_WHOLE, "how many lines hold names; an upper one of merged cells reaches to its next", default=1),
     skip_first=_say(_WHOLE, "lines above the header that are none of the table, such as a title", default=0),
-    skip_last=_say(_WHOLE, "lines at the end that are none of the table and always there, such as a total", default=0),
+    totals=_say(_WORDS, "first cells of lines that are no rows, such as Total; other lines decide nothing"),
     **_CELLS,
     columns={
         "type": "object",
@@ -446,6 +446,13 @@ def _problems(value: Any, rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
             yield from _problems(item, {"description": rule["description"], **rule["items"]}, (*at, place))
 
 
+# Keys of `sordino import` that a project file cannot have, and what to write in their place.
+_REPLACED = {
+    "skip_last": "lines are counted from the end there, so a person's absence would bring back the row of another: state "
+    'totals = ["Total"], the first cell of each line that is no row, or import the file with --skip-last'
+}
+
+
 def _key_problems(table: Mapping[str, Any], rule: Rule, at: Path) -> Iterator[tuple[Path, str]]:
     keys = rule.get("properties", {})
     # What a table's own keys must look like; empty where the keys are stated.
@@ -453,7 +460,7 @@ def _key_problems(table: Mapping[str, Any], rule: Rule, at: Path) -> Iterator[tu
     hints: set[str] = set()
     for key, value in table.items():
         if keys and key not in keys:
-            hint = nearest(key, keys)
+            hint = _REPLACED.get(key) or nearest(key, keys)
             hints.add(hint)
             yield (*at, key), f"{rule['title']} has no such key; {hint}"
         elif names and not re.search(names, key):

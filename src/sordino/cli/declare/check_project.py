@@ -145,6 +145,7 @@ def _misfit_lines(place: Path, project: Project, compared: Mapping[str, DataChec
     lines = positions(place.read_text(encoding="utf-8"))
     for name, check in compared.items():
         read = "" if check.lines is None else f" of {check.lines.lines:,} lines"
+        read += "" if check.lines is None or not check.lines.totals else f", {check.lines.totals:,} of them totals"
         yield plain(f"table {name}: {check.rows:,} rows{read}; kinds of misfits: {len(check.misfits)}")
         for misfit in check.misfits:
             at = ("tables", name, *misfit.key.split(".", 1))

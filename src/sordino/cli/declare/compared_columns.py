@@ -25,7 +25,10 @@ _HEAD = ("column", "type", "read", "clipped", "missing", "why missing")
 
 @dataclass(frozen=True, slots=True)
 class ColumnFit:
-    """How many cells of a column were read, clipped to its bounds, and missing, and why; all exact: NOT PRIVATE."""
+    """How many cells of a column were read, clipped to its bounds, and missing, and why; all exact: NOT PRIVATE.
+
+    `first` names the lines of a CSV file, or the rows of another source, whose cells are the first that do not fit.
+    """
 
     column: str
     kind: str
@@ -33,6 +36,7 @@ class ColumnFit:
     clipped: int
     missing: int
     why: str
+    first: str
 
 
 def fit_columns(check: DataCheck, domain: Domain) -> list[ColumnFit]:
@@ -50,23 +54,34 @@ def fit_columns(check: DataCheck, domain: Domain) -> list[ColumnFit]:
         missing = sum(reasons.values())
         why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
         kind = type(column).__name__.lower()
-        fits.append(ColumnFit(name, kind, check.rows - missing, counts.below + counts.above, missing, why))
+        first = ", ".join(map(str, counts.first))
+        fits.append(ColumnFit(name, kind, check.rows - missing, counts.below + counts.above, missing, why, first))
     return fits
 
 
 def fit_lines(check: DataCheck, domain: Domain) -> Iterator[str]:
     """Yield the table of `fit_columns` as lines of text."""
     rows = [
-        [fit.column, fit.kind, f"{fit.read:,}", f"{fit.clipped:,}", f"{fit.missing:,}", fit.why]
+        [fit.column, fit.kind, f"{fit.read:,}", f"{fit.clipped:,}", f"{fit.missing:,}", fit.why, fit.first]
         for fit in fit_columns(check, domain)
     ]
-    yield from align([list(_HEAD), *rows])
+    yield from align([_head(check), *rows])
+
+
+def _head(check: DataCheck) -> list[str]:
+    return [*_HEAD, "first rows" if check.lines is None else "first lines"]
 
 
 def fit_page(checks: Mapping[str, DataCheck], domains: Mapping[str, Domain], *, mark: str) -> str:
     """Return how the tables of a project fit their data as one page of HTML, which loads nothing."""
     tables = [
-        (name, check, fit_columns(check, domains[name]), [(m.key, m.count, m.what, m.change) for m in check.misfits])
+        (
+            name,
+            check,
+            _head(check),
+            fit_columns(check, domains[name]),
+            [(m.key, m.count, m.what, m.change) for m in check.misfits],
+        )
         for name, check in checks.items()
     ]
-    return render("data_check.html", tables=tables, mark=mark, head=_HEAD, not_looked_at=NOT_LOOKED_AT)
+    return render("data_check.html", tables=tables, mark=mark, not_looked_at=NOT_LOOKED_AT)

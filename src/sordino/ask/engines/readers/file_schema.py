@@ -52,7 +52,8 @@ _STATED = ("csv", "jsonl", "parquet", "duckdb", "sqlite", "arrow")
 class FileSchema:
     """The columns of a file - name and physical type, None where it states none - and what else to declare.
 
-    `labels` are the values that a codebook in the file gives a column, which are public.
+    `labels` are the values that a codebook in the file gives a column, which are public. `has_totals` says that there are
+    lines which are no rows, and whose first cells a person must state as `csv.totals`.
     """
 
     columns: Sequence[tuple[str, str | None]]
@@ -60,6 +61,7 @@ class FileSchema:
     relation: str | None = None
     remarks: tuple[str, ...] = ()
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    has_totals: bool = False
 
 
 def read_schema(
@@ -154,13 +156,18 @@ def recipe_schema(recipe: str | Path) -> tuple[str, FileSchema]:
         encoding=layout.encoding or "utf-8",
         header_rows=layout.header_rows,
         skip_first=layout.skip_first,
-        skip_last=layout.skip_last,
         columns={name: CsvCells(**cells) for name, cells in stated.items()},
     )
     remark = f"the types are those of {recipe}, which read the cells unless you stated them: change what is not public"
     lines = "a line of the file is a row: cells that hold line ends are read by sordino import alone"
+    remarks = [remark, lines]
+    if layout.skip_last:
+        remarks.append(
+            "lines are not counted from the end here, as --skip-last does: state as csv.totals what the first cell of each "
+            "holds, such as Total"
+        )
     columns: Columns = [(name, _DECLARED[kind]) for name, kind in types.items()]
-    return source, FileSchema(columns, csv, remarks=(remark, lines))
+    return source, FileSchema(columns, csv, remarks=tuple(remarks), has_totals=layout.skip_last > 0)
 
 
 def _is_csv(source: str, layout: Layout) -> bool:

@@ -40,6 +40,8 @@ GUESSED = "sordino_guessed"
 _SAMPLE = 200
 # Formats of columns that one statement tests.
 _TESTS = 200
+# The row's number in the view of cells.
+_ROW = "sordino row"
 # Odd rows at the top of a table that may belong to its header.
 _FEW_ROWS = 3
 # Different cells of a column that may mean missing.
@@ -126,14 +128,14 @@ def import_file(
         text = folder / "text.parquet"
         _write_text(text, table.names, table.batches)
         stated = _read_rules(rules, table.names)
-        with _open(text) as connection:
+        with _open(text, stated) as connection:
             columns = _choose_formats(connection, table.names, stated, table.labels)
             guesses = [column for column in columns if column.guessed and column.format.kind != "text"]
             if strict and guesses:
                 _refuse_guesses(guesses)
             if confirm is not None and guesses and not confirm(guesses):
                 columns = [_as_text(column) if column.guessed else column for column in columns]
-            _convert(connection, columns, stated, folder / "values.parquet")
+            _convert(connection, columns, folder / "values.parquet")
         _put_in_place(folder / "values.parquet", Path(target))
     notes = [*table.notes, *(f"{column.name}: {column.note}" for column in columns if column.note)]
     if spill.leftovers:
@@ -247,22 +249,24 @@ def _write_text(path: Path, names: Sequence[str], batches: Iterator[Any]) -> Non
             writer.write_batch(batch)
 
 
-def _open(text: Path) -> duckdb.DuckDBPyConnection:
+def _open(text: Path, stated: Mapping[str, _Stated]) -> duckdb.DuckDBPyConnection:
+    """Return a connection with the view `cells`: trimmed texts, NULL where they are empty or mean missing, and `row`, from 1."""
     import duckdb
 
     connection = duckdb.connect()
+    # its search for common parts compares all expressions with each other: of 1,000 columns that takes ten times the work
+    connection.execute("SET disabled_optimizers = 'common_subexpressions'")
+    cells = []
+    for name, of_column in stated.items():
+        cell = f"nullif({quote_name(name)}, '')"
+        for mark in of_column.null:
+            cell = f"nullif({cell}, {quote_text(mark)})"
+        cells.append(f"{cell} AS {quote_name(name)}")
     connection.execute(
-        f"CREATE VIEW cells AS SELECT * FROM read_parquet({quote_text(str(text))}, file_row_number = true)"
+        f"CREATE VIEW cells AS SELECT {', '.join(cells)}, file_row_number + 1 AS {quote_name(_ROW)} "
+        f"FROM read_parquet({quote_text(str(text))}, file_row_number = true)"
     )
     return connection
-
-
-def _cell(name: str, stated: _Stated) -> str:
-    """Return the SQL of a cell: its trimmed text, NULL where it is empty or means missing."""
-    cell = f"nullif({quote_name(name)}, '')"
-    for mark in stated.null:
-        cell = f"nullif({cell}, {quote_text(mark)})"
-    return cell
 
 
 def _fits(cell: str, form: CellFormat) -> str:
@@ -278,7 +282,7 @@ def _choose_formats(
 ) -> list[ImportedColumn]:
     """Return each column with the first format that all of its cells have; as text where none does, or a codebook labels it."""
     tried = [name for name in names if name not in labels and stated[name].kind != "text"]
-    samples = _samples(connection, tried, stated)
+    samples = _samples(connection, tried)
     formats = {name: list(_candidates(stated[name])) for name in tried}
     # a handful of cells rules out nearly every format, so that few are held against the whole column
     few = {
@@ -291,9 +295,10 @@ def _choose_formats(
         if forms
     }
     matching: dict[str, list[CellFormat]] = {name: [] for name in few}
-    matching |= _matching(connection, first, stated)
+    matching |= _matching(connection, first)
     rest = {name: few[name] for name in first if matching[name][:1] != few[name][:1]}
-    matching |= _matching(connection, rest, stated)
+    matching |= _matching(connection, rest)
+    truths = _truth_notes(connection, {name: samples[name] for name, forms in matching.items() if not forms})
     columns = []
     for name in names:
         if name not in samples:
@@ -305,50 +310,51 @@ def _choose_formats(
         elif matching[name]:
             columns.append(_with_format(name, stated[name], matching[name]))
         else:
-            cell = _cell(name, stated[name])
             if stated[name].kind is not None:
-                _refuse_cell(connection, name, cell, formats[name])
-            note = _describe_truths(connection, name, cell, samples[name])
-            fitting = [sum(map(form.has, samples[name])) for form in formats[name]]
-            if not note and max(fitting) * 2 > len(samples[name]):
-                note = _describe_misfits(connection, name, cell, formats[name][fitting.index(max(fitting))])
+                _refuse_cell(connection, name, quote_name(name), formats[name])
+            note = truths.get(name, "")
+            fitting = [] if note else [sum(map(form.has, samples[name])) for form in formats[name]]
+            if fitting and max(fitting) * 2 > len(samples[name]):
+                most_fitting = formats[name][fitting.index(max(fitting))]
+                note = _describe_misfits(connection, name, quote_name(name), most_fitting)
             columns.append(ImportedColumn(name, CellFormat("text"), guessed=True, note=note))
     return columns
 
 
-def _samples(
-    connection: duckdb.DuckDBPyConnection, names: Sequence[str], stated: Mapping[str, _Stated]
-) -> dict[str, list[str]]:
+def _samples(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> dict[str, list[str]]:
     """Return some cells of each column: those of the first rows, or the first there are where those have none."""
     if not names:
         return {}
-    cells = {name: _cell(name, stated[name]) for name in names}
-    rows = connection.execute(f"SELECT {', '.join(cells.values())} FROM cells LIMIT {_SAMPLE}").fetchall()
+    rows = connection.execute(f"SELECT {', '.join(map(quote_name, names))} FROM cells LIMIT {_SAMPLE}").fetchall()
     samples: dict[str, list[str]] = {}
     for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True):
         samples[name] = [cell for cell in column if cell is not None]
         if not samples[name] and len(rows) == _SAMPLE:
-            first = f"SELECT {cells[name]} FROM cells WHERE {cells[name]} IS NOT NULL LIMIT {_SAMPLE}"
+            first = f"SELECT {quote_name(name)} FROM cells WHERE {quote_name(name)} IS NOT NULL LIMIT {_SAMPLE}"
             samples[name] = [cell for (cell,) in connection.execute(first).fetchall()]
     return samples
 
 
 def _matching(
-    connection: duckdb.DuckDBPyConnection,
-    formats: Mapping[str, Sequence[CellFormat]],
-    stated: Mapping[str, _Stated],
+    connection: duckdb.DuckDBPyConnection, formats: Mapping[str, Sequence[CellFormat]]
 ) -> dict[str, list[CellFormat]]:
     """Return, of each column, those of some formats that all of its cells have."""
     tests = [(name, form) for name, forms in formats.items() for form in forms]
     matching: dict[str, list[CellFormat]] = {name: [] for name in formats}
-    for start in range(0, len(tests), _TESTS):
-        some = tests[start : start + _TESTS]
-        items = ", ".join(f"bool_and({_fits(_cell(name, stated[name]), form)})" for name, form in some)
-        answers = connection.execute(f"SELECT {items} FROM cells").fetchone() or ()
-        for (name, form), fits in zip(some, answers, strict=True):
-            if fits:
-                matching[name].append(form)
+    fitting = _hold(connection, [_fits(quote_name(name), form) for name, form in tests])
+    for (name, form), fits in zip(tests, fitting, strict=True):
+        if fits:
+            matching[name].append(form)
     return matching
+
+
+def _hold(connection: duckdb.DuckDBPyConnection, conditions: Sequence[str]) -> list[bool]:
+    """Return which conditions hold in every row."""
+    answers: list[bool] = []
+    for start in range(0, len(conditions), _TESTS):
+        items = ", ".join(f"bool_and({condition})" for condition in conditions[start : start + _TESTS])
+        answers += connection.execute(f"SELECT {items} FROM cells").fetchone() or ()
+    return answers
 
 
 def _with_format(name: str, stated: _Stated, matching: Sequence[CellFormat]) -> ImportedColumn:
@@ -369,7 +375,7 @@ def _refuse_cell(connection: duckdb.DuckDBPyConnection, name: str, cell: str, fo
     """Raise SourceError with the first row whose cell is not written as it is stated."""
     fitting = " OR ".join(f"({_fits(cell, form)})" for form in formats)
     row = connection.execute(
-        f"SELECT file_row_number + 1, {cell} FROM cells WHERE NOT ({fitting}) ORDER BY 1 LIMIT 1"
+        f"SELECT {quote_name(_ROW)}, {cell} FROM cells WHERE NOT ({fitting}) ORDER BY 1 LIMIT 1"
     ).fetchone()
     kind = formats[0].describe()
     where = (
@@ -381,20 +387,32 @@ def _refuse_cell(connection: duckdb.DuckDBPyConnection, name: str, cell: str, fo
     )
 
 
-def _describe_truths(connection: duckdb.DuckDBPyConnection, name: str, cell: str, sample: Sequence[str]) -> str:
-    """Return what reads a column of two words as truths, where one of them means yes or no; else nothing."""
-    if len(set(sample)) > 2 or not {word.lower() for word in sample} & (_YES | _NO):
-        return ""
-    different = f"SELECT DISTINCT {cell} FROM cells WHERE {cell} IS NOT NULL LIMIT 3"
-    words = [str(word) for (word,) in connection.execute(different).fetchall()]
-    yes = [word for word in words if word.lower() in _YES]
-    no = [word for word in words if word.lower() in _NO]
-    if len(words) != 2 or not yes + no or len(yes) == 2 or len(no) == 2:
-        return ""
-    true = yes[0] if yes else next(word for word in words if word not in no)
-    false = next(word for word in words if word != true)
-    stated = (json.dumps(f"{name}={word}", ensure_ascii=False) for word in (true, false))
-    return "stays text, since its two words may be truths: --true {} --false {}".format(*stated)
+def _truth_notes(connection: duckdb.DuckDBPyConnection, samples: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return what reads a column as truths, for columns that hold two words of which one alone means yes, or no."""
+    pairs: dict[str, tuple[str, str]] = {}
+    for name, sample in samples.items():
+        words = sorted(set(sample))
+        if len(words) == 1 and words[0].lower() in _YES | _NO:
+            # the other word lies below the sample
+            cell = quote_name(name)
+            other = f"SELECT {cell} FROM cells WHERE {cell} <> {quote_text(words[0])} LIMIT 1"
+            words += [str(word) for (word,) in connection.execute(other).fetchall()]
+        yes = [word for word in words if word.lower() in _YES]
+        no = [word for word in words if word.lower() in _NO]
+        if len(words) != 2 or not yes + no or len(yes) == 2 or len(no) == 2:
+            continue
+        true = yes[0] if yes else next(word for word in words if word not in no)
+        pairs[name] = (true, next(word for word in words if word != true))
+    conditions = [
+        f"({quote_name(name)} IS NULL OR {quote_name(name)} IN ({quote_text(true)}, {quote_text(false)}))"
+        for name, (true, false) in pairs.items()
+    ]
+    notes = {}
+    for (name, pair), is_all in zip(pairs.items(), _hold(connection, conditions), strict=True):
+        if is_all:
+            stated = (json.dumps(f"{name}={word}", ensure_ascii=False) for word in pair)
+            notes[name] = "stays text, since its two words may be truths: --true {} --false {}".format(*stated)
+    return notes
 
 
 def _describe_misfits(connection: duckdb.DuckDBPyConnection, name: str, cell: str, form: CellFormat) -> str:
@@ -408,7 +426,7 @@ def _describe_misfits(connection: duckdb.DuckDBPyConnection, name: str, cell: st
     if fitting * 2 <= filled:
         return ""
     row, text = connection.execute(
-        f"SELECT file_row_number + 1, {cell} FROM cells WHERE NOT {fits} ORDER BY 1 LIMIT 1"
+        f"SELECT {quote_name(_ROW)}, {cell} FROM cells WHERE NOT {fits} ORDER BY 1 LIMIT 1"
     ).fetchone() or (0, "")
     rest = filled - fitting
     are = "is not, in" if rest == 1 else "are not, the first in"
@@ -453,15 +471,13 @@ def _refuse_guesses(guesses: Sequence[ImportedColumn]) -> None:
 def _convert(
     connection: duckdb.DuckDBPyConnection,
     columns: Sequence[ImportedColumn],
-    stated: Mapping[str, _Stated],
     target: Path,
 ) -> None:
     """Write the values as Parquet, in the order of the rows, with the labels of a codebook in its metadata."""
     import duckdb
 
     values = ", ".join(
-        f"{read_cell(column.format, _cell(column.name, stated[column.name]))} AS {quote_name(column.name)}"
-        for column in columns
+        f"{read_cell(column.format, quote_name(column.name))} AS {quote_name(column.name)}" for column in columns
     )
     labels = {column.name: list(column.labels) for column in columns if column.labels}
     guessed = [column.name for column in columns if column.guessed and column.format.kind != "text"]
