@@ -58,6 +58,8 @@ _CATEGORIES = (
     "most columns are categories: naive_bayes, or rows of sd.synth.fit(table, predict=y), may rank rows better"
 )
 # A score beyond this is a probability of 0 or 1.
+# Declared whole numbers that are told apart as classes.
+MOST_CLASSES = 100
 _MOST_SCORE = 500.0
 
 
@@ -69,10 +71,12 @@ def softmax(scores: Floats) -> Floats:
     return result
 
 
-def pick_classes(probabilities: Floats, classes: Sequence[Any]) -> list[Any]:
-    """Return the most probable class of each row; None where a column is missing."""
+def pick_classes(probabilities: Floats, classes: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the most probable class of each row: (rows,), of objects; None where a column is missing."""
     places = np.where(np.isnan(probabilities).any(axis=1), -1, np.nan_to_num(probabilities).argmax(axis=1))
-    return [None if place < 0 else classes[place] for place in places.tolist()]
+    labels = np.empty(len(classes) + 1, dtype=object)
+    labels[:-1] = list(classes)
+    return np.asarray(labels[places])
 
 
 def require_classes(table: Table, y: Any) -> Column:
@@ -80,9 +84,14 @@ def require_classes(table: Table, y: Any) -> Column:
     if not hasattr(table, "domain"):
         raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
     column = require_column(table.domain, y, "y")
-    if not isinstance(column, (Category, Boolean)):
+    if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
+        is_class = 1 <= column.upper - column.lower < MOST_CLASSES
+    else:
+        is_class = isinstance(column, (Category, Boolean))
+    if not is_class:
         raise QuestionRefused(
-            f"y is {y!r}, which is a number: classes are declared values; sd.models.linear_regression predicts numbers"
+            f"y is {y!r}, which is a number of other than 2 to {MOST_CLASSES} declared values: classes are declared values; "
+            "sd.models.linear_regression predicts numbers"
         )
     if len(declared_values(column)) < 2:
         raise QuestionRefused(f"y is {y!r}, which is declared with one value: there is nothing to tell apart")
@@ -149,8 +158,8 @@ class LogisticModel:
             columns.append(indicators)
         return softmax(np.concatenate(columns, axis=1) @ self.slopes.T + self.constants)
 
-    def predict(self, frame: Any) -> list[Any]:
-        """Return the most probable class of each row of a frame; None where a column is missing."""
+    def predict(self, frame: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the most probable class of each row of a frame: (rows,); None where a column is missing."""
         return pick_classes(self.predict_proba(frame), self.classes)
 
     def to_sql(self) -> str:
@@ -332,8 +341,8 @@ class NaiveBayesModel:
             scores += np.concatenate([ratios, np.zeros((1, len(self.priors)))])[codes]
         return softmax(scores)
 
-    def predict(self, frame: Any) -> list[Any]:
-        """Return the most probable class of each row of a frame."""
+    def predict(self, frame: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the most probable class of each row of a frame: (rows,)."""
         return pick_classes(self.predict_proba(frame), self.classes)
 
     def to_sql(self) -> list[str]:

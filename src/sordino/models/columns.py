@@ -195,6 +195,8 @@ def read_numbers(cells: Sequence[Any], column: Column) -> Floats:
 def declared_values(column: Column) -> list[Any]:
     """Return the values that a category's rows are told apart by, in declared order; None, the last, is a missing cell."""
     values: list[Any] = list(column.values) if isinstance(column, Category) else [False, True]
+    if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
+        values = list(range(column.lower, column.upper + 1))
     return [*values, None] if getattr(column, "missing", None) == "keep" else values
 
 
@@ -208,6 +210,9 @@ def read_codes(cells: Sequence[Any], column: Column) -> np.ndarray[Any, np.dtype
     codes = []
     for cell in cells:
         value = fill if cell is None or cell != cell else _plain(cell)
+        if isinstance(column, Integer) and value is not None:
+            # beyond its bounds a number counts as the bound, in questions too
+            value = min(max(value, values[0]), column.upper)
         codes.append(places.get(value, -1 if value is None else other))
     return np.array(codes, dtype=np.int64)
 
