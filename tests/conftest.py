@@ -67,6 +67,9 @@ os.register_at_fork(after_in_child=keep_out_of_collections)
 # By themselves hypothesis ends a case after 200 ms and a test whose cases take a second to draw: on a busy machine any does.
 PATIENT = [hypothesis.HealthCheck.too_slow]
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=PATIENT)
+# For mutants, each of which is to fail: the least example that fails would be searched for minutes, and nobody reads it.
+GENERATE = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+hypothesis.settings.register_profile("mutants", deadline=None, suppress_health_check=PATIENT, phases=GENERATE)
 hypothesis.settings.load_profile("patient")
 
 

@@ -157,7 +157,17 @@ def _run_here(tests: Iterable[str], source: Path, module: str) -> int:
         importlib.import_module(module)
     except Exception:
         return _NOT_IMPORTED
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-rfE", "-o", f"pythonpath={source} tests"]
+    options = [
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--hypothesis-profile=mutants",
+        "--tb=no",
+        "-rfE",
+        "-o",
+        f"pythonpath={source} tests",
+    ]
     return int(pytest.main([*options, *tests]))
 
 

@@ -100,7 +100,7 @@ def _counts_of(release: Release) -> TableCells:
             "the released tables hold no counts of rows, which rows are drawn by: tabulate sd.count() beside the other measures"
         )
     if counts[0].suppressed:
-        raise QuestionRefused("cells of the released tables are not shown: tabulate without suppress_below")
+        raise QuestionRefused("cells of the released tables are not shown: tabulate without suppress_below and largest")
     strategy = counts[0].strategy
     if strategy is not None and strategy.form == "levels":
         raise QuestionRefused(

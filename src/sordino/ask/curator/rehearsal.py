@@ -86,7 +86,7 @@ class _Recorder:
         self.event = mechanism.event
         self.law = mechanism.law
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return the noisy vector."""
         mechanism: Mechanism = self._mechanism
         noisy = mechanism.release(exact, rng)

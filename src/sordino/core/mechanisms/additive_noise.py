@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+
 from sordino.core.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -16,12 +18,16 @@ from sordino.core.accounting.events import (
     StaircaseEvent,
 )
 from sordino.core.accounting.gaussian_dp import calibrate_gaussian, gaussian_variance
+from sordino.core.columns import NumberColumn
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event, format_number
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.core.noise.rng import Rng
 from sordino.core.noise.staircase import Staircase as StaircaseLaw
 from sordino.core.noise.staircase import best_staircase
+
+# Two whole numbers within it add up in 64 bits.
+_FITS = 1 << 62
 
 
 class Mechanism(Protocol):
@@ -35,19 +41,23 @@ class Mechanism(Protocol):
     def law(self) -> NoiseLaw:
         """The law of the noise in each cell, in steps."""
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return the vector with independent noise in each cell."""
 
     def describe(self) -> str:
         """Return the mechanism in words."""
 
 
-def add_noise(exact: Sequence[int], law: NoiseLaw, rng: Rng) -> list[int]:
-    """Return each number plus a fresh draw of `law`, in Python's unbounded integers."""
+def add_noise(exact: Sequence[int], law: NoiseLaw, rng: Rng) -> Sequence[int]:
+    """Return each number plus a fresh draw of `law`, in Python's unbounded integers; of an array, where all fit, as a column."""
     # most questions release one number, for which no array is needed
     if len(exact) == 1:
         return [int(exact[0]) + int(law.sample(rng))]
     noise = law.sample(rng, size=len(exact))
+    if isinstance(exact, NumberColumn):
+        whole = np.asarray(exact)
+        if all(array.dtype == np.int64 and array.min() > -_FITS and array.max() < _FITS for array in (whole, noise)):
+            return NumberColumn(whole + noise)
     return [int(x) + z for x, z in zip(exact, noise.tolist(), strict=True)]
 
 
@@ -86,7 +96,7 @@ class Laplace:
         """The law of the noise in each cell."""
         return DiscreteLaplace(Fraction(self.l1) / self.epsilon)
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return x + Z, Z discrete Laplace, independent in each cell."""
         return add_noise(exact, self.law, rng)
 
@@ -132,7 +142,7 @@ class Staircase:
         """The law of the noise in each cell."""
         return best_staircase(self.l1, self.epsilon)
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return x + Z, Z of the staircase law, independent in each cell."""
         return add_noise(exact, self.law, rng)
 
@@ -177,7 +187,7 @@ class Gaussian:
         """The law of the noise in each cell."""
         return DiscreteGaussian(self.sigma_squared)
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return x + Z, Z discrete Gaussian, independent in each cell."""
         return add_noise(exact, self.law, rng)
 
