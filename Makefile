@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each command that a test starts would compile the package again: half a second, a hundred times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-deep attacks mutants lint bench docs notebooks coverage release clean
+.PHONY: help demo test test-deep attacks mutants lint bench speed docs notebooks coverage release clean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make attacks    set up, then try every known attack on what this makes, and say which held"
 	@echo "make mutants    set up, then plant bugs in a copy of the source, one by one, and see a test kill each"
 	@echo "make lint       set up, then ruff and mypy only"
+	@echo "make speed      set up, then each question beside plain DuckDB, a million rows"
 	@echo "make bench      set up, then measure, with ratios to plain DuckDB"
 	@echo "make docs       set up, then build the site into build/site, with its links checked"
 	@echo "make notebooks  set up, then build the tours as notebooks, with their outputs, into build/notebooks"
@@ -81,6 +82,9 @@ mutants: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python bench/run.py
+
+speed: $(STAMP)
+	$(BIN)/python bench/speed.py $(if $(PAGE),--page $(PAGE))
 
 docs: $(STAMP)
 	$(BIN)/python -m pip install -qq -c constraints.txt -e ".[docs,plots,serve,remote,mcp]"

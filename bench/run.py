@@ -27,6 +27,7 @@ import quantile
 import sampler
 import sensitivity
 import served
+import speed
 
 import ask
 import local
@@ -55,6 +56,7 @@ def main() -> None:
         "collector": collector.run(),
         "served": served.run(),
         "synth": synth.run(),
+        "speed": speed.run((speed.ROWS, options.rows)),
     }
     history.record(found["ask"])
     history.draw(history.read())
@@ -65,6 +67,8 @@ def main() -> None:
         print(room)
         for name, value in figures.items():
             print(f"  {name:32} {json.dumps(value)}")
+    print(speed.table(found["speed"]))
+    speed.keep(found["speed"], "make bench")
     print(f"written to {options.output}")
 
 
