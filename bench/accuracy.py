@@ -137,13 +137,16 @@ def private_key_share() -> Row:
 
 
 def crossings(*, monotone: bool) -> Row:
-    """Before: a threshold and an epsilon a crossing (Dwork & Roth 2014, 3.6). Best: the continuous split of Lyu, Su, Li 2017."""
+    """Before: a threshold and an epsilon a crossing (Dwork & Roth 2014, 3.6).
+
+    Best: the continuous split of Lyu, Su, Li 2017, with noise on one side (Liu et al. 2024).
+    """
     count, epsilon = 10, 1
     made = SparseVector(Fraction(1), Fraction(epsilon), count, monotone)
     now = math.sqrt(made.threshold_law.variance() + made.question_law.variance())
     moves = count if monotone else 2 * count
     share = 1 / (1 + moves ** (2 / 3))
-    best_known = math.sqrt(2) * math.hypot(1 / share, moves / (1 - share)) / epsilon
+    best_known = math.hypot(1 / share, moves / (1 - share)) / epsilon
     return row(math.sqrt(2) * math.hypot(2 * count, 4 * count) / epsilon, now, None, best_known)
 
 

@@ -1,13 +1,16 @@
 """Build the tours of docs/tour as notebooks in build/notebooks, executed, with their outputs and pictures.
 
 `make notebooks` runs it. A page is Markdown with doctests: its text becomes text, each statement with an output a cell.
-An output is what ran here, on Adult where it is there, and must be what the page shows. A cell that fails stops the build.
-One kernel runs all pages, its variables cleared before each.
+An output is what ran here, on Adult where it is there, and must be what the page shows; without Adult the numbers of it may be
+others. A cell that fails stops the build. One kernel runs all pages, its variables cleared before each.
+
+`scripts/build_notebooks.py --write` puts what ran on Adult into the pages, where a page was changed.
 """
 
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import sys
 from dataclasses import dataclass
@@ -19,6 +22,7 @@ TOURS = ROOT / "docs" / "tour"
 BUILD = ROOT / "build" / "notebooks"
 
 FENCE = re.compile(r"^```pycon\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?%?")
 LINK = re.compile(r"\[([^\]]*)\]\((?![a-z]+:|#)([^)]*)\)")
 
 # Each value is shown, as Python's prompt shows it: whole, not rearranged.
@@ -102,8 +106,8 @@ def run_notebooks(notebooks: list[Any], place: Path) -> None:
                     output.traceback = [f"{output.ename}: {output.evalue}"]
 
 
-def check_outputs(page: Path, notebook: Any) -> None:
-    """Raise WrongOutput where a cell's output is not what the page shows, compared as doctest does."""
+def check_outputs(page: Path, notebook: Any, *, numbers: bool = True) -> None:
+    """Raise WrongOutput where a cell's output is not what the page shows, compared as doctest does, or but for its numbers."""
     for cell, ran in zip(split_page(page.read_text(encoding="utf-8")), notebook.cells, strict=True):
         if cell.wanted is None:
             continue
@@ -111,10 +115,41 @@ def check_outputs(page: Path, notebook: Any) -> None:
         same = (
             cell.wanted.strip().endswith(found.strip())  # a page names an error's module
             if cell.refused
-            else doctest.OutputChecker().check_output(cell.wanted, found, cell.flags)
+            else doctest.OutputChecker().check_output(
+                *(text if numbers else _mask_numbers(text) for text in (cell.wanted, found)), cell.flags
+            )
         )
         if not same:
             raise WrongOutput(f"{page.name}\n{cell.source}\nshows\n{cell.wanted}\nbut printed\n{found}")
+
+
+def _mask_numbers(text: str) -> str:
+    return re.sub(r"[ ]+", " ", NUMBER.sub("#", text))
+
+
+def write_outputs(page: Path, notebook: Any) -> None:
+    """Put what ran into a page, in the place of what it showed; errors stay as they are."""
+    outputs = iter(
+        "".join(_read_output(o) for o in cell.outputs) for cell in notebook.cells if cell.cell_type == "code"
+    )
+
+    def rewrite(fence: re.Match[str]) -> str:
+        lines: list[str] = []
+        last = ""
+        for example in doctest.DocTestParser().get_examples(fence[1]):
+            first, *rest = example.source.rstrip("\n").split("\n")
+            lines += [f">>> {first}", *(f"... {line}".rstrip() for line in rest)]
+            last = example.want
+            if example.exc_msg is not None or example.options:
+                next(outputs)
+                lines += example.want.rstrip("\n").split("\n")
+            elif example.want:
+                lines += [line or "<BLANKLINE>" for line in next(outputs).rstrip("\n").split("\n")]
+        if not last:
+            next(outputs)
+        return "```pycon\n" + "\n".join(lines) + "\n\n```\n"
+
+    page.write_text(FENCE.sub(rewrite, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _read_output(output: Any) -> str:
@@ -125,16 +160,19 @@ def _read_output(output: Any) -> str:
     return f"{output.data['text/plain']}\n"
 
 
-def build_notebooks(pages: list[Path], target: Path) -> list[Path]:
-    """Write the executed notebook of each page into `target`, and return where they are."""
+def build_notebooks(pages: list[Path], target: Path, *, write: bool = False) -> list[Path]:
+    """Write the executed notebook of each page into `target`, and return where they are; `write`: its outputs into it too."""
     import nbformat
 
     target.mkdir(parents=True, exist_ok=True)
     notebooks = [make_notebook(page) for page in pages]
     run_notebooks(notebooks, target)
     written = []
+    on_adult = Path(os.environ.get("SORDINO_ADULT", "adult.data")).is_file()
     for page, notebook in zip(pages, notebooks, strict=True):
-        check_outputs(page, notebook)
+        if write:
+            write_outputs(page, notebook)
+        check_outputs(page, notebook, numbers=on_adult)
         path = target / f"{page.stem}.ipynb"
         nbformat.write(notebook, path)
         written.append(path)
@@ -147,5 +185,6 @@ def list_tours() -> list[Path]:
 
 
 if __name__ == "__main__":
-    for path in build_notebooks(list_tours(), Path(sys.argv[1]) if len(sys.argv) > 1 else BUILD):
+    arguments = [word for word in sys.argv[1:] if word != "--write"]
+    for path in build_notebooks(list_tours(), Path(arguments[0]) if arguments else BUILD, write="--write" in sys.argv):
         print(path)

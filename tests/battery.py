@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.mechanisms.additive_noise import Laplace, Mechanism, gaussian_for_pair, gaussian_for_rho
+from sordino.core.mechanisms.additive_noise import Laplace, Mechanism, Staircase, gaussian_for_pair, gaussian_for_rho
 from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip
 from sordino.core.noise.rng import Rng
 from sordino.lab.audit.telling_event import choose_event, read_outputs
@@ -38,6 +38,8 @@ MECHANISMS = [
     MechanismCase("laplace wide", Laplace(Fraction(125), Fraction(1)), (125,), 1.0),
     MechanismCase("laplace tiny noise", Laplace(Fraction(1), Fraction(3)), (1,), 3.0),
     MechanismCase("laplace vector", Laplace(Fraction(2), Fraction(1)), (1, -1, 0), 1.0),
+    MechanismCase("staircase", Staircase(9, Fraction(2)), (9,), 2.0),
+    MechanismCase("staircase beside a cell that stays", Staircase(40, Fraction(3)), (0, -40), 3.0),
     MechanismCase(
         "gaussian rho", gaussian_for_rho(l2_squared=Fraction(1), rho=Fraction(1, 2)), (1,), _at_delta(0.5, 1e-3), 1e-3
     ),

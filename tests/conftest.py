@@ -36,6 +36,11 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     tempfile.tempdir = None  # pytest has asked for it before
 
 
+# OpenBLAS starts a thread for each core, and each waits for work in a loop: a fit of five numbers by scipy took eight times its
+# own processor time, and two workers took it from each other. This is read where numpy is first imported, after this file.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 # Each client of httpx reads the 140 certificates of certifi, for 25 ms. Tests speak to this machine alone, whose certificates
 # they name: one authority that signed nothing will do.
 os.environ.setdefault("SSL_CERT_FILE", str(Path(__file__).parent / "data" / "authority.pem"))
@@ -62,6 +67,9 @@ os.register_at_fork(after_in_child=keep_out_of_collections)
 # By themselves hypothesis ends a case after 200 ms and a test whose cases take a second to draw: on a busy machine any does.
 PATIENT = [hypothesis.HealthCheck.too_slow]
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=PATIENT)
+# For mutants, each of which is to fail: the least example that fails would be searched for minutes, and nobody reads it.
+GENERATE = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+hypothesis.settings.register_profile("mutants", deadline=None, suppress_health_check=PATIENT, phases=GENERATE)
 hypothesis.settings.load_profile("patient")
 
 

@@ -157,7 +157,17 @@ def _run_here(tests: Iterable[str], source: Path, module: str) -> int:
         importlib.import_module(module)
     except Exception:
         return _NOT_IMPORTED
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no", "-rfE", "-o", f"pythonpath={source} tests"]
+    options = [
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--hypothesis-profile=mutants",
+        "--tb=no",
+        "-rfE",
+        "-o",
+        f"pythonpath={source} tests",
+    ]
     return int(pytest.main([*options, *tests]))
 
 
@@ -251,6 +261,8 @@ def main(words: Sequence[str]) -> int:
     """Run the control and the mutants and print how each fared; return 1 where one survives."""
     chosen, write = read_words(words)
     sys.path[:] = [place for place in sys.path if Path(place).resolve() != SOURCE]
+    # As in conftest.py, which is loaded after numpy here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in _BESIDES:
         importlib.import_module(name)
     os.chdir(ROOT)

@@ -27,10 +27,13 @@ MAY_IMPORT = {
     "local": frozenset({"core"}),
     "synth": frozenset({"core", "ask"}),
     "tables": frozenset({"core", "ask"}),
+    "models": frozenset({"core", "ask", "synth"}),
+    "sklearn": frozenset({"core", "models"}),
+    "series": frozenset({"core", "ask"}),
     "lab": frozenset({"core", "ask", "local", "synth", "tables"}),
-    "reporting": frozenset({"core", "ask", "local", "synth", "tables", "lab"}),
-    "serve": frozenset({"core", "ask", "local", "synth", "tables", "lab", "reporting"}),
-    "cli": frozenset({"core", "ask", "local", "synth", "tables", "lab", "reporting", "serve"}),
+    "reporting": frozenset({"core", "ask", "local", "synth", "tables", "models", "series", "lab"}),
+    "serve": frozenset({"core", "ask", "local", "synth", "tables", "models", "series", "lab", "reporting"}),
+    "cli": frozenset({"core", "ask", "local", "synth", "tables", "models", "series", "lab", "reporting", "serve"}),
     "__main__": frozenset({"cli"}),
 }
 # Modules that only re-export, so that users import these names where they always did.
@@ -39,6 +42,7 @@ FACES = {
     "audit": ("lab.audit", "core.lazy"),
     "datasets": ("lab.datasets", "ask.engines.readers"),
     "errors": ("core.errors",),
+    "learn": ("lab.learn", "core.lazy"),
     "risk": ("lab.risk", "core.lazy"),
     "sensitivity": ("lab.sensitivity", "core.lazy"),
 }
@@ -53,6 +57,8 @@ MAY_NOT = {
     "core.accounting": ("core.noise", "core.mechanisms"),
     "synth": ("ask.engines", "ask.curator", "core.mechanisms"),
     "tables": ("ask.engines", "ask.curator", "core.mechanisms"),
+    "models": ("ask.engines", "ask.curator", "core.mechanisms"),
+    "series": ("ask.engines", "ask.curator", "core.mechanisms", "core.ledger"),
     "ask.clipping": ("ask.engines", "ask.curator", "core.mechanisms"),
     "reporting": ("ask.engines", "ask.curator"),
 }

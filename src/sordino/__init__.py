@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from sordino import audit as audit
     from sordino import datasets as datasets
     from sordino import errors as errors
+    from sordino import learn as learn
     from sordino import local as local
+    from sordino import models as models
     from sordino import risk as risk
     from sordino import sensitivity as sensitivity
     from sordino import synth as synth
@@ -130,7 +132,7 @@ _MEANT = {
     ),
     **dict.fromkeys(
         ("laplace", "Laplace", "gaussian", "Gaussian", "make_laplace", "make_gaussian", "geometric", "exponential"),
-        "use table.ask(question, epsilon=...), which chooses the noise; the mechanisms are in sordino.core.mechanisms",
+        "use table.ask(question, epsilon=...), which chooses the noise; the bare mechanisms, to learn with, are in sordino.learn",
     ),
     **dict.fromkeys(
         ("Budget", "PrivacyBudget", "BudgetAccountant", "privacy_loss", "EpsilonDelta"),
@@ -155,9 +157,11 @@ register_features(
         "item_names": "sordino.ask.engines.column_names",
         "parts_of_cells": "sordino.tables.least_squares",
         "plot": "sordino.reporting.charts",
+        "prepare_moments": "sordino.models.moments",
         "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",
         "run_replicates": "sordino.ask.engines.replicates",
+        "Series": "sordino.series.series",
         "tables_html": "sordino.reporting.released_tables",
     }
 )

@@ -146,6 +146,7 @@ _TASK = (
 _TASK_TO = ("--origin", "https://survey.example", "-o", "new.json", "--quiet")
 _WRITTEN = ("--write", "--budget", "people", "--project", ".", "--format", "json", "--plot", "p.svg")
 _PEOPLE = ("--project", ".")
+_MODEL = ("--table", "people", "--project", ".", "--quiet")
 
 WAYS: dict[str, list[tuple[str, ...]]] = {
     "init": [
@@ -283,6 +284,24 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "ledger new": [("--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger restore": [("old.ledger", "--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger move": [("postgresql://127.0.0.1:9/none#x", "--budget", "people", *_PEOPLE, "--quiet")],
+    "series open": [
+        (
+            *("wards", "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "--over", "age", "--every", "day"),
+            *("--horizon", "30", "--start", "2026-11-01", "--rho", "0.1", "--table", "people", *_PEOPLE, "--quiet"),
+        ),
+        (
+            *("wards", *_Q, "--over", "age", "--every", "day", "--epsilon", "0.1", "--delta", "1e-9", "--plan"),
+            *("--confidence", "0.9", "--project", "homes", "--spender", "ana"),
+        ),
+    ],
+    "series release": [
+        ("wards", "2026-11-24", "--format", "json", "--output", "s.json", "--confidence", "0.9", *_PEOPLE, "--quiet"),
+        ("wards", "2026-11-24", "--project", "homes", "--spender", "ana"),
+    ],
+    "series show": [
+        ("wards", "--from", "2026-11-01", "--to", "2026-11-24", "--format", "json", *_PEOPLE, "--quiet"),
+        ("--format", "table", *_PEOPLE, "--quiet"),
+    ],
     "epsilon worlds": [
         (*("--universe", "1,2,3", "--size", "2", "--query", "mean", "--risk", "0.6", "--one-question"), *_WRITTEN),
         (
@@ -319,6 +338,10 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
             "0.25",
         ),
         (*("--data", "words.csv", "--column", "c", "--labels", "a,b", "--protocol", "coins"), "--value", "a"),
+        (
+            *("--data", "words.csv", "--column", "c", "--labels", "a,b", "--protocol", "rappor"),
+            *("--f", "1/2", "--p", "1/2", "--q", "3/4"),
+        ),
         (
             *("--data", "words.csv", "--column", "c", "--epsilon", "1", "--alphabet", "ab", "--length", "2"),
             "--seed",
@@ -425,6 +448,41 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("m.model", "-o", "r.html", "--against", "census.parquet", "--non-private", "--rows", "99", "--quiet"),
         ("m.model", "-o", "r.html", "--rho", "0.1", "--delta", "1e-9", "--rule", "never age < 18", "--format", "json"),
     ],
+    "model fit": [
+        (
+            "linear_regression",
+            *_MODEL,
+            "--y",
+            "age",
+            "--x",
+            "sex",
+            "--validate",
+            "4",
+            "-o",
+            "r.model",
+            "--epsilon",
+            "0.1",
+        ),
+        (
+            "logistic_regression",
+            *_MODEL,
+            "--y",
+            "sex",
+            "--x",
+            "age",
+            "--epsilon",
+            "0.1",
+            "-o",
+            "r.model",
+            "--spender",
+            "ana",
+        ),
+        ("pca", *_MODEL, "--columns", "age", "--components", "1", "--scale", "--epsilon", "0.1", "-o", "r.model"),
+        ("kmeans", *_MODEL, "--columns", "age", "--clusters", "2", "--epsilon", "0.1", "-o", "r.model", "--force"),
+        ("naive_bayes", *_MODEL, "--y", "sex", "--x", "age", "--rho", "0.1", "--delta", "1e-9", "-o", "r.model"),
+        ("naive_bayes", *_MODEL, "--y", "sex", "--x", "age", "--epsilon", "0.1", "--plan"),
+    ],
+    "model show": [("regression.model", "--format", "json")],
     "synth show": [("m.model", "--confidence", "0.9", "--format", "json", "--plot", "m.svg")],
 }
 
@@ -488,6 +546,13 @@ def stocked(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for words in (
             ("ask", *_Q, "--epsilon", "0.01"),
             ("synth", "fit", "--epsilon", "0.1", "--columns", "age,sex", "-o", "m.model"),
+            (
+                *("model", "fit", "linear_regression", "--y", "age", "--x", "sex"),
+                "--epsilon",
+                "0.01",
+                "-o",
+                "regression.model",
+            ),
             ("local", "keygen", "-o", "collector.key"),
             (
                 "local",

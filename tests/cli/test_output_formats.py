@@ -37,6 +37,7 @@ _WRITERS: dict[str, tuple[str, ...]] = {  # every command that writes a file, bu
         *("--permanent-epsilon", "2", "--epoch", "1", "--expires", "2099-01-01", "--origin", "https://x.example", "-o"),
     ),
     "local export": ("--store", "r.db", "-o"),
+    "model fit": ("pca", "--columns", "age", "--components", "1", "--epsilon", "0.1", "-o"),
     "synth fit": ("--epsilon", "0.1", "-o"),
     "synth sample": ("people.model", "--rows", "3", "-o"),
     "synth answer": ("people.model", _SQL, "-o"),

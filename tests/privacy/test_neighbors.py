@@ -14,7 +14,7 @@ import pytest
 
 import sordino as sd
 from privacy import units
-from privacy.units import QUESTIONS, VECTORS, Asker, parts_of, within
+from privacy.units import QUESTIONS, VECTORS, Asker, Exact, parts_of, within
 
 WRITE = {"parquet": units.parquet, "csv": units.csv}
 
@@ -25,41 +25,43 @@ def curator_of(source: Path, kind: str, relation: str, unit: Any) -> Any:
 
 
 def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: int) -> None:
-    """Compare every question on `pairs` pairs of neighbors."""
+    """Compare every question on `pairs` pairs of neighbors; each table is asked once, and is in two pairs or three."""
     rng = random.Random(seed)
     groups = rng.choice([None, 1, 2])
     unit = sd.PrivacyUnit("id", max_rows=most, max_groups=groups)
     sides = 1 if relation == "add_remove" else 2
     plans: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
     asker = Asker()
-    for n in range(pairs):
-        tables = units.pair(rng, relation, most)
-        files = [WRITE[kind](t, rng, path / f"{n}{s}.{kind}") for s, t in zip("ab", tables, strict=True)]
-        curators = [curator_of(file, kind, relation, unit) for file in files]
-        for name, asked in QUESTIONS.items():
-            plan = plans.setdefault(
-                name, curators[0].plan(asked, epsilon=1, **({"delta": "1e-6"} if "private" in name else {}))
-            )
-            one, other = (asker.plan(plan, c) for c in curators)
+    tables, neighbors = units.worlds(rng, relation, most, pairs)
+    answers: list[dict[str, list[Exact]]] = []
+    for n, table in enumerate(tables):
+        curator = curator_of(WRITE[kind](table, rng, path / f"{n}.{kind}"), kind, relation, unit)
+        if not plans:
+            plans = {
+                name: curator.plan(asked, epsilon=1, **({"delta": "1e-6"} if "private" in name else {}))
+                for name, asked in QUESTIONS.items()
+            }
+            bounds = {name: query.parts(curator.domain, curator.neighbors) for name, query in VECTORS.items()}
+        found = {name: asker.plan(plan, curator) for name, plan in plans.items()}
+        answers.append(found | {name: asker.vector(query, curator) for name, query in VECTORS.items()})
+        curator.close()
+    for first, second in neighbors:
+        both = tables[first], tables[second]
+        for name, plan in plans.items():
+            one, other = answers[first][name], answers[second][name]
             for part, a, b in zip(parts_of(plan), one, other, strict=False):
-                assert within(a, b, part.sensitivity, part.part.unit) is None, (name, part.describe(), tables)
+                assert within(a, b, part.sensitivity, part.part.unit) is None, (name, part.describe(), both)
             if plan.procedure.allocation.threshold is not None:
                 a, b = one[-1], other[-1]
                 changed = [k for k in {*a, *b} if a.get(k, 0) != b.get(k, 0)]
-                assert (
-                    len(changed)
-                    <= plan.procedure.allocation.threshold.selector.keys
-                    == sides * min(groups or most, most)
-                )
+                keys = plan.procedure.allocation.threshold.selector.keys
+                assert len(changed) <= keys == sides * min(groups or most, most)
                 assert all(abs(a.get(k, 0) - b.get(k, 0)) <= 1 for k in changed)
                 assert all((a.get(k) or b.get(k)) == 1 for k in {*a} ^ {*b})
-        for name, query in VECTORS.items():
-            bounds = query.parts(curators[0].domain, curators[0].neighbors)
-            one, other = (asker.vector(query, c) for c in curators)
-            for (bound, _), a, b in zip(bounds, one, other, strict=True):
-                assert within(a, b, bound, Fraction(1)) is None, (name, tables)
-        for c in curators:
-            c.close()
+        for name, listed in bounds.items():
+            for (bound, _), a, b in zip(listed, answers[first][name], answers[second][name], strict=True):
+                assert within(a, b, bound, Fraction(1)) is None, (name, both)
 
 
 @pytest.mark.attack(

@@ -19,7 +19,7 @@ import pytest
 import sordino as sd
 from answers.plain_questions import Question
 from answers.town_tables import FORMATS, LISTS, Rows, people_rows, protect_tables, visit_rows
-from sordino.core.mechanisms.additive_noise import Gaussian, Laplace
+from sordino.core.mechanisms.additive_noise import Gaussian, Laplace, Staircase
 from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip
 
 
@@ -37,7 +37,9 @@ class Given:
                 f"other mechanisms: {self.mechanism} of {len(self.numbers)}, {other.mechanism} of {len(other.numbers)}"
             )
         moves = [abs(a - b) for a, b in zip(self.numbers, other.numbers, strict=True)]
-        if isinstance(self.mechanism, Laplace):
+        if isinstance(self.mechanism, Staircase) and sum(move > 0 for move in moves) > 1:
+            return f"{self.mechanism}: {sum(move > 0 for move in moves)} numbers moved, and it is for one"
+        if isinstance(self.mechanism, Laplace | Staircase):
             moved, most = sum(moves, Fraction(0)), self.mechanism.l1
         elif isinstance(self.mechanism, Gaussian):
             moved, most = sum((m * m for m in moves), Fraction(0)), self.mechanism.l2_squared
@@ -50,7 +52,7 @@ class Given:
         moves = [abs(a - b) for a, b in zip(self.numbers, other.numbers, strict=True)]
         if isinstance(self.mechanism, Gaussian):
             return sum((m * m for m in moves), Fraction(0)) == self.mechanism.l2_squared > 0
-        return isinstance(self.mechanism, Laplace) and sum(moves, Fraction(0)) == self.mechanism.l1 > 0
+        return isinstance(self.mechanism, Laplace | Staircase) and sum(moves, Fraction(0)) == self.mechanism.l1 > 0
 
 
 @dataclass
@@ -86,7 +88,7 @@ def fixed_transcript(asked: Transcript, monkeypatch: pytest.MonkeyPatch) -> Iter
         return 0 if weights is None else next(i for i, w in enumerate(weights) if w)
 
     with monkeypatch.context() as patch:
-        for kind in (Laplace, Gaussian):
+        for kind in (Laplace, Staircase, Gaussian):
             patch.setattr(kind, "release", vector)
         for chooser in (Exponential, PermuteAndFlip):
             patch.setattr(chooser, "release", choice)

@@ -174,6 +174,29 @@ def pair(rng: random.Random, relation: str, most: int) -> tuple[Units, Units]:
     return one, some if relation == "add_remove" else [*some, (rng.choice(["moved", "other"]), unit(rng, most))]
 
 
+def worlds(rng: random.Random, relation: str, most: int, pairs: int) -> tuple[list[Units], list[tuple[int, int]]]:
+    """Return tables, and which two of them are neighbors, so many pairs.
+
+    One unit added to a table in several ways makes as many pairs with it, and under replace neighbors of each other: three
+    pairs by three tables, or by four where units come and go.
+    """
+    tables: list[Units] = []
+    neighbors: list[tuple[int, int]] = []
+    while len(neighbors) < pairs:
+        one, other = pair(rng, relation, most)
+        first = len(tables)
+        tables += [one, other]
+        neighbors.append((first, first + 1))
+        # Three pairs of what the others of a table have in common.
+        some = [known for known in one if known[0] != "moved"]
+        while len(neighbors) < pairs and len(neighbors) % 3:
+            tables.append([*some, (rng.choice(["moved", "other"]), unit(rng, most))])
+            last = len(tables) - 1
+            # Under add_remove the table without the unit is the second.
+            neighbors += [(last, first + 1)] if relation == "add_remove" else [(last, first), (last, first + 1)]
+    return tables, neighbors[:pairs]
+
+
 def arrow(units: Units, rng: random.Random) -> pa.Table:
     """Return the rows of all units in random order."""
     rows = [{"id": name, **cells} for name, several in units for cells in several]

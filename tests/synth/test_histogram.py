@@ -269,3 +269,21 @@ def test_intervals_of_flat_ranges_cover_by_the_exact_law(kind: str, losses: tupl
                 covered, fewer = (float(law[middle - t : middle + t + 1].sum()) for t in (reach, reach - 1))
                 assert covered >= confidence - 1e-9, (kind, loss, bins)
                 assert fewer < confidence + (0 if exactly else 0.005), (kind, loss, bins)
+
+
+def test_a_representation_shows_its_numbers_is_indexed_and_becomes_a_frame() -> None:
+    rep = synth.Histogram("age").fit(small_source(), epsilon=1)
+    assert str(rep[20]) == str(rep.cell(20))
+    assert float(rep[20]) == rep.counts()[20]
+    assert rep.to_pandas()["count"].tolist() == rep.counts().tolist()
+    first = repr(rep).splitlines()
+    assert first[1].split() == ["age", "count", "share"]
+    assert first[2].split()[:2] == ["0", f"{rep.counts()[0]:,.0f}"]
+    assert "bins more" in first[-1]
+    assert "<table>" in rep._repr_html_()
+    both = synth.Histogram(("age", "town")).fit(small_source(), epsilon=1)
+    town = both.to_arrow()["town"][0].as_py()
+    assert both[20, town].value == both.cell(20, town).value
+    low, high = rep.range(10, 30).interval(0.95)
+    assert repr(rep.range(10, 30)) == f"{rep.range(10, 30).value:,.0f} ({low:,.0f} to {high:,.0f} at 95%)"
+    assert synth.percent_error(100, rep.range(10, 30)) == synth.percent_error(100, rep.range(10, 30).value)

@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sordino as sd
 from sordino import synth
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col
+from sordino.core.neighbors import Neighbors
+from sordino.synth import contrasts
+from sordino.synth.encoded_column import encode_columns
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from synth.support import Source
 
@@ -200,3 +205,27 @@ def test_means_and_sums_err_by_their_own_values() -> None:
         assert high - low < 1.0
         assert most - least < 0.05 * keys["c5"].sum()
     assert np.mean(covered) >= 0.75  # 24 intervals at .95 or more: below is under 1 in 10,000 by chance
+
+
+@settings(max_examples=50)
+@given(st.integers(2, 400), st.floats(0.02, 3.0), st.booleans(), st.integers(0, 10**6))
+def test_random_halves_hold_half_of_the_rows_but_for_one_key(
+    size: int, evenness: float, ordered: bool, seed: int
+) -> None:
+    """However the rows lie over the keys: the share inside is a half, give or take the largest key; some are outside."""
+    column = sd.Integer(0, size - 1) if ordered else sd.Category(list(range(size)))
+    (encoded,) = encode_columns(sd.Domain({"c": column}), None, Neighbors("add_remove", None))
+    share = np.maximum(np.random.default_rng(seed).dirichlet(np.full(encoded.size, evenness)), 1e-6)
+    half = contrasts._half(encoded, share, sd.Rng.seeded(seed))
+    assert 0 < half.sum() < encoded.size
+    assert abs(float(share @ half) / share.sum() - 0.5) <= float(share.max()) / share.sum() + 1e-9
+
+
+def test_a_check_of_columns_with_long_tails_rules_large_errors_out() -> None:
+    """Random runs of keys held next to no rows, and contrasts were noise: errors of 6e7 a cell were left open."""
+    rng = np.random.default_rng(3)
+    keys = {f"c{i}": np.minimum(rng.pareto(1.2, ROWS).astype(np.int64), 199) for i in range(6)}
+    domain = sd.Domain({n: sd.Integer(0, 199) for n in keys})
+    model = synth.fit(Source(domain, keys, sd.Rng.seeded(1)), epsilon=1, delta="1e-9", rng=sd.Rng.seeded(1))
+    assert model.parts.errors.higher <= 50 * ROWS
+    assert model.parts.errors.unmeasured <= 50 * ROWS

@@ -16,7 +16,7 @@ from sordino.synth.fitted_model import Measured, fit_field
 from sordino.synth.markov_random_field import MarkovRandomField, marginal
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals, estimate_one_way
-from sordino.synth.pair_moments import meet_moments
+from sordino.synth.pair_moments import keep_moment, meet_moments, moment_scores
 
 CODES = 12
 ROWS = 20_000
@@ -96,3 +96,24 @@ def test_cells_that_hold_nothing_still_hold_nothing() -> None:
     field.tables[0][3, :, 4] = 0.0
     meet_moments(field, compressed, exact)
     assert not field.tables[0][3, :, 4].any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("correlation", [-0.45, 0.6, 0.95])
+def test_a_reading_gets_the_correlation_of_its_noisy_cells_and_keeps_its_margins(correlation: float, seed: int) -> None:
+    """Halfway to independence it is moved back to the true one, within the noise; by noise of 100,000 a cell not at all."""
+    compressed, measured, exact = three_columns(correlation, seed, 3.0)
+    for pair, table in exact.items():
+        scores = moment_scores(compressed, pair)
+        assert scores is not None
+        x, y = scores
+        halfway = (table + compressed.independent(pair)) / 2.0
+        kept = keep_moment(halfway, measured[pair], scores)
+        deviation = 3.0 * np.sqrt((x @ x) * (y @ y)) / ROWS
+        true = x @ table @ y / ROWS
+        assert abs(x @ kept @ y / ROWS - true) <= 5.0 * deviation + 0.02
+        assert abs(x @ kept @ y - x @ table @ y) < abs(x @ halfway @ y - x @ table @ y)
+        for axis in (0, 1):
+            assert kept.sum(axis=axis) == pytest.approx(halfway.sum(axis=axis), rel=0.02, abs=5.0)
+        hidden = NoisyTable(table + 1e5 * np.random.default_rng(seed).normal(size=table.shape), 1e10)
+        assert keep_moment(halfway, hidden, scores) == pytest.approx(halfway)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+import places
 from places import forget_peak_memory, peak_memory
 from sordino.core.errors import DeclarationError
 from sordino.tables.hierarchy import Hierarchy, choose_level_shares, estimate_levels, make_levels_whole
@@ -178,6 +182,20 @@ def test_a_hundred_thousand_areas_of_fifty_cells() -> None:
     assert time.process_time() - before < 60
     assert peak_memory() < 2_000_000
     assert np.square(whole[3] - exact[3]).mean() < 2
+
+
+@pytest.mark.deep
+def test_a_tabulation_of_a_hundred_thousand_areas() -> None:
+    """From the rows to tables with intervals, in a process of its own: under 60 s of processor time and 2 GB."""
+    script = places.ROOT / "bench" / "tabulations.py"
+    command = [sys.executable, str(script), "--areas", "100000", "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=1800)
+    taken = json.loads(ran.stdout)
+    assert taken["cells"] > 5_000_000
+    assert taken["processor seconds"] < 60
+    assert taken["most megabytes"] < 2_000
+    assert taken["one total"]
+    assert taken["least cell"] >= 0
 
 
 @pytest.mark.parametrize("parents", [np.array([0, 2]), np.array([1, 1]), np.array([[0, 1]]), np.array([-1, 0, 1])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -130,6 +131,97 @@ def test_a_cell_is_shown_where_its_released_count_reaches_the_threshold(finish: 
     hidden.tables.plot("sex")
 
 
+SPARSE = sd.Domain(
+    {
+        "country": sd.Category(["FR", "IT", "PE"]),
+        "project": sd.Category(["wiki", "news"]),
+        "page": sd.Category([f"page {i:04}" for i in range(600)]),
+    }
+)
+
+
+def sparse_rows() -> pa.Table:
+    """Return rows of few of the 3,600 cells: pages by a law of powers, other ones in each country."""
+    draws = np.random.default_rng(8)
+    count = 4_000
+    country = draws.choice(["FR", "IT", "PE"], count)
+    place = np.floor(600 * draws.random(count) ** 6).astype(int)
+    shift = {"FR": 0, "IT": 7, "PE": 13}
+    pages = [f"page {(p + shift[c]) % 600:04}" for p, c in zip(place, country, strict=True)]
+    return pa.table({"country": country, "project": draws.choice(["wiki", "news"], count), "page": pages})
+
+
+@pytest.mark.parametrize("loss", [{"rho": "0.05"}, {"epsilon": "0.5"}])
+@pytest.mark.parametrize("finish", ["raw", "linear"])
+def test_the_plan_states_how_many_empty_cells_a_threshold_shows(finish: Any, loss: dict[str, Any]) -> None:
+    """Within 6 deviations of a Poisson number in each of several runs; of cells at the threshold half are shown."""
+    source = sparse_rows()
+    exact = {tuple(row.values())[:3]: row["n"] for row in count_rows(source)}
+    question = sd.tabulate([["country", "project", "page"]], finish=finish, suppress_below=10)
+    shown_of: dict[bool, int] = {True: 0, False: 0}
+    for seed in range(2):
+        budget: Any = sd.ZCDP(1, "1e-6") if "rho" in loss else sd.PureDP(2)
+        people = protect(source, SPARSE, budget=budget, rng=sd.Rng.seeded(seed))
+        plan = people.plan(question, **loss)
+        words = next(note for note in plan.notes if "without a row are expected" in note)
+        expected = float(words.split("at most ")[1].split(" without")[0].replace(",", ""))
+        empty = (3_600 - len(exact)) / 3_600
+        answer = people.ask(plan)
+        rows = answer.tables.shown(["country", "project", "page"]).to_pylist()
+        spurious = sum((row["country"], row["project"], row["page"]) not in exact for row in rows)
+        assert abs(spurious - empty * expected) <= 6 * math.sqrt(expected) + 1
+        sure = int(words.split(", of ")[-1].split(" 95%")[0].replace(",", ""))
+        kept = {(row["country"], row["project"], row["page"]) for row in rows}
+        for key, count in exact.items():
+            if count >= sure:
+                shown_of[key in kept] += 1
+        assert {len(kept), len(rows)} == {sum(cell is not None for cell in answer.table.column("count").to_pylist())}
+    assert shown_of[True] >= 0.9 * sum(shown_of.values())
+    assert sum(shown_of.values()) > 8
+
+
+def count_rows(source: pa.Table) -> list[dict[str, Any]]:
+    counted = source.append_column("n", [[1] * source.num_rows]).group_by(source.column_names).aggregate([("n", "sum")])
+    return [{**{name: row[name] for name in source.column_names}, "n": row["n_sum"]} for row in counted.to_pylist()]
+
+
+@pytest.mark.parametrize("finish", ["raw", "whole"])
+def test_the_largest_counts_of_each_group_are_shown(finish: Any) -> None:
+    """Against a sort of the same release with all cells; also beside a threshold, on record and read again."""
+    tables = [["country", "project", "page"], ["page", "country"], ["country"], []]
+    budget = sd.ZCDP(1, "1e-6")
+
+    def ask(**options: Any) -> Release:
+        people = protect(sparse_rows(), SPARSE, budget=budget, rng=sd.Rng.seeded(4))
+        return people.ask(sd.tabulate(tables, finish=finish, **options), rho="0.05")
+
+    every = ask()
+    largest = ask(largest=2)
+    for table in map(tuple, tables):
+        rows = every.tables[table].to_pylist()
+        if table:
+            groups: dict[Any, list[dict[str, Any]]] = {}
+            for row in rows:
+                groups.setdefault(tuple(row[name] for name in table[:-1]), []).append(row)
+            rows = [row for group in groups.values() for row in group if row in sorted(group, key=by_count)[:2]]
+        shown = largest.tables.shown(table).to_pylist()
+        assert [{**row, "count_low": 0, "count_high": 0} for row in shown] == [
+            {**row, "count_low": 0, "count_high": 0} for row in rows
+        ]
+        # All 600 intervals of a group hold together.
+        if finish == "raw":
+            assert all(a["count_high"] > b["count_high"] for a, b in zip(shown, rows, strict=True))
+    assert Release.from_dict(json.loads(json.dumps(largest.to_record()))) == largest
+    both = ask(largest=2, suppress_below=40)
+    kept = both.tables.shown(tables[0]).column("count").to_pylist()
+    assert kept == [n for n in largest.tables.shown(tables[0]).column("count").to_pylist() if n >= 40]
+    assert any("too large on average" in note for note in both.notes)
+
+
+def by_count(row: dict[str, Any]) -> float:
+    return -float(row["count"])
+
+
 @pytest.mark.parametrize("base", [5, "0.5"])
 @pytest.mark.parametrize("finish", ["whole", "linear", "raw"])
 def test_rounding_moves_a_cell_by_half_of_the_base_at_most(finish: Any, base: Any) -> None:
@@ -150,18 +242,19 @@ def test_rounding_moves_a_cell_by_half_of_the_base_at_most(finish: Any, base: An
 
 
 def test_it_travels_as_data_and_is_part_of_the_question() -> None:
-    options: dict[str, Any] = {"row_weights": "weight", "suppress_below": 10, "round_to": "2.5"}
+    options: dict[str, Any] = {"row_weights": "weight", "suppress_below": 10, "round_to": "2.5", "largest": 3}
     question = sd.tabulate(TABLES, MEASURES, **options)
     assert question_from_json(json.loads(json.dumps(question_to_json(question)))) == question
     measures = {"count": "COUNT(*)", "income": "SUM(income)"}
     assert read_tabulation({"tables": TABLES, "measures": measures, **options, "round_to": 2.5}) == question
     identities = {question.identity(), sd.tabulate(TABLES, MEASURES).identity()}
     identities |= {sd.tabulate(TABLES, MEASURES, **{name: value}).identity() for name, value in options.items()}
-    assert len(identities) == 5
+    assert len(identities) == 6
     words = question.describe()
     assert "each row counted by its weight" in words
     assert "none of fewer than 10" in words
     assert "multiples of 2.5" in words
+    assert "the 3 largest of each group" in words
 
 
 @pytest.mark.parametrize(
@@ -177,6 +270,9 @@ def test_it_travels_as_data_and_is_part_of_the_question() -> None:
         ({"suppress_below": 0}, "above 0"),
         ({"round_to": -5}, "above 0"),
         ({"row_weights": 3}, "name of a column"),
+        ({"largest": 0}, "1 or more, not 0"),
+        ({"largest": True}, "1 or more, not True"),
+        ({"largest": 3, "measures": {"income": sd.sum("income")}}, "sd.count\\(\\) among the measures"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_the_charge(options: dict[str, Any], words: str) -> None:

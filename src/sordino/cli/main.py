@@ -19,6 +19,7 @@ from sordino.cli.ask.ledger_commands import amend, export, move, new, restore, v
 from sordino.cli.ask.past_releases import explain, releases, report, show
 from sordino.cli.ask.plan_question import plan
 from sordino.cli.ask.search_bounds import bounds, caps
+from sordino.cli.ask.series import open_series, release_period, show_series
 from sordino.cli.ask.tabulate import tabulate
 from sordino.cli.declare.check_project import check
 from sordino.cli.declare.import_table import import_table
@@ -34,6 +35,7 @@ from sordino.cli.local.collect import close, estimate, export_reports, serve, to
 from sordino.cli.local.plan_collection import local_plan
 from sordino.cli.local.simulate_collection import local_simulate
 from sordino.cli.local.tasks import create, keygen, show_task
+from sordino.cli.models.fit_model import model_fit, model_show
 from sordino.cli.serve import manage_accounts as accounts
 from sordino.cli.serve.assist import mcp
 from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
@@ -127,6 +129,12 @@ _LEDGER: Commands = (
     ("restore", restore, 'sordino ledger restore backups/people.ledger --reason "the disk was lost"'),
     ("move", move, "sordino ledger move postgresql://db.example.org/ledgers#people"),
 )
+_COUNT_BY_WARD = "SELECT ward, COUNT(*) AS count FROM visits GROUP BY ward"
+_SERIES: Commands = (
+    ("open", open_series, f'sordino series open wards "{_COUNT_BY_WARD}" --over day --every day --rho 0.5'),
+    ("release", release_period, "sordino series release wards 2026-11-24"),
+    ("show", show_series, "sordino series show wards --from 2026-11-01 --to 2026-11-24"),
+)
 _EPSILON: Commands = (
     ("worlds", worlds, f"sordino epsilon worlds {_WORLDS}"),
     ("choose", choose, "sordino epsilon choose --attacker-prior 0.5 --max-posterior 0.75 --write"),
@@ -164,6 +172,11 @@ _SYNTH: Commands = (
     ("show", synth_show, "sordino synth show adult.model"),
 )
 
+_MODEL: Commands = (
+    ("fit", model_fit, "sordino model fit linear_regression --y price --x area,zone --epsilon 1 -o price.model"),
+    ("show", model_show, "sordino model show price.model"),
+)
+
 
 def _help(command: Callable[..., None]) -> str:
     """Return a command's docstring with each paragraph on one line, to be folded to the terminal."""
@@ -192,12 +205,16 @@ for _panel, _commands in _PANELS.items():
 _add_group(
     app, "ledger", _LEDGER, help="Verify, export, amend, replace, restore or move the ledger.", panel="Look back"
 )
+_add_group(
+    app, "series", _SERIES, help="Release a number a day, or a week, for years: one charge for all.", panel="Ask"
+)
 _add_group(app, "epsilon", _EPSILON, help="Choose epsilon from requirements that people understand.", panel="Learn")
 _local = _add_group(app, "local", _LOCAL, help="Collect answers without a trusted server.", panel="Ask")
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")
 _serve = _add_group(app, "serve", _SERVE, help="Serve tables to accounts over the network.", panel="Ask")
 _serve.info.cls = ServeGroup
 _add_group(_serve, "account", _ACCOUNTS, help="Manage the server's accounts: who may ask, and what each may spend.")
+_add_group(app, "model", _MODEL, help="Fit a regression, a classifier, components or clusters.", panel="Ask")
 _add_group(app, "synth", _SYNTH, help="Publish a synthetic table, or ask its model.", panel="Ask")
 
 
@@ -210,6 +227,8 @@ def _command() -> Callable[..., object]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; every error is one line on standard error, without data."""
     _escape_unprintable()
+    if arguments is None:
+        _leave_out_pandas()
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
@@ -292,6 +311,15 @@ def _end_unread() -> int:
     """End quietly when the output pipe is closed, as in `sordino ask ... | head -1`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
+
+
+def _leave_out_pandas() -> None:
+    """Keep pyarrow from importing pandas with the first array: no command uses it, and a first answer would take a third longer.
+
+    Only for a process that is this command line: in Python, `Release.to_pandas` and frames as tables need it.
+    """
+    modules: Any = sys.modules
+    modules.setdefault("pandas", None)
 
 
 def _escape_unprintable() -> None:

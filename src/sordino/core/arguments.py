@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -60,7 +61,9 @@ def whole(value: object, *, name: str, least: int) -> int:
 
 
 def finite_number(value: Any, argument: str) -> float:
-    """Return a finite number as a float; raise DeclarationError, which names the argument, for anything else."""
+    """Return a finite number as a float, "1/3" too; raise DeclarationError, which names the argument, for anything else."""
+    if isinstance(value, str | Decimal):
+        value = to_fraction(value, name=argument)
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction | np.integer | np.floating):
         raise DeclarationError(f"{argument} must be a number, not {type(value).__name__}")
     try:

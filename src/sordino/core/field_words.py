@@ -43,7 +43,7 @@ def suggest_relation(word: object) -> str | None:
     >>> suggest_relation("unbounded"), suggest_relation("bounded DP"), suggest_relation("add/remove"), suggest_relation("x")
     ('add_remove', 'replace', 'add_remove', None)
     """
-    return _RELATIONS.get(_strip(word).removesuffix("dp"))
+    return _RELATIONS.get(strip_word(word).removesuffix("dp"))
 
 
 def explain_relations(word: object) -> str:
@@ -58,17 +58,20 @@ def explain_relations(word: object) -> str:
 
 
 def suggest_statistic(word: object) -> str | None:
-    """Return the statistic that a word of the field means, or a function of such a name; None where it is none.
+    """Return the statistic that a word of the field means, None where it is none.
 
-    >>> suggest_statistic("percentile_90"), suggest_statistic("Variance"), suggest_statistic(max), suggest_statistic("mode")
-    ('quantile:0.9', 'var', 'max', None)
+    >>> suggest_statistic("percentile_90"), suggest_statistic("Variance"), suggest_statistic("mode")
+    ('quantile:0.9', 'var', None)
     """
-    plain = _strip(getattr(word, "__name__", word) if callable(word) else word)
-    if callable(word) and plain in ("count", "sum", "mean", "median", "var", "std", "min", "max"):
-        return plain
+    plain = strip_word(word)
     percent = _PERCENTILE.fullmatch(plain)
     return f"quantile:{float(percent[1]) / 100:.12g}" if percent else _STATISTICS.get(plain)
 
 
-def _strip(word: object) -> str:
+def strip_word(word: object) -> str:
+    """Return a word in lower case without the marks that join its parts; nothing for what is no text.
+
+    >>> strip_word("Geometric-Mean"), strip_word("count_distinct")
+    ('geometricmean', 'countdistinct')
+    """
     return re.sub(r"[\s_/:,-]+", "", word[:40].lower()) if isinstance(word, str) else ""

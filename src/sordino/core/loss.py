@@ -10,6 +10,7 @@ import functools
 import inspect
 import math
 import numbers
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Number = int | float | str | Decimal | Fraction
 
+_LOGARITHM = re.compile(r"(?:ln|log)\s*(?:\(([^()]+)\)|([^()\s]+))", re.IGNORECASE)
 # characters of a number as text: keeps a declared number from being a denial of service
 _LARGEST_TEXT = 200
 
@@ -95,10 +97,13 @@ def shorten_up(value: Fraction) -> Fraction:
 def to_fraction(value: Number, *, name: str) -> Fraction:
     """Return the fraction that a person means by `value`: a float is its shortest decimal, "1/3" one third.
 
-    Raises DeclarationError for nan, infinities, booleans and text that is no number.
+    "33%" is 33/100, and "ln3" or "ln(3)" the natural logarithm rounded down at its twentieth decimal. Raises DeclarationError
+    for nan, infinities, booleans and text that is no number.
 
-    >>> to_fraction(0.1, name="epsilon"), to_fraction("1/3", name="epsilon")
-    (Fraction(1, 10), Fraction(1, 3))
+    >>> to_fraction(0.1, name="epsilon"), to_fraction("1/3", name="epsilon"), to_fraction("33%", name="risk")
+    (Fraction(1, 10), Fraction(1, 3), Fraction(33, 100))
+    >>> float(to_fraction("ln3", name="epsilon"))
+    1.0986122886681098
     """
     if isinstance(value, bool) or value is None:
         raise DeclarationError(f"must be a number, not {value!r}", key=name)
@@ -116,20 +121,38 @@ def to_fraction(value: Number, *, name: str) -> Fraction:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise DeclarationError(f"must be finite, not {float(value)!r}", key=name)
+        if getattr(value, "not_private", False):
+            raise DeclarationError("must be declared, not what a bare mechanism made of a value: NOT PRIVATE", key=name)
         # by Decimal this takes a third of the time that Fraction needs for text
         return Fraction(Decimal(float.__repr__(value)))
     if isinstance(value, str):
         text = value.strip()
         try:
-            if len(text) > _LARGEST_TEXT or abs(int(text.lower().partition("e")[2] or 0)) > _LARGEST_TEXT:
-                raise ValueError("too long")
-            return Fraction(text)
+            if text.endswith("%"):
+                return _plain_fraction(text[:-1].rstrip()) / 100
+            logarithm = _LOGARITHM.fullmatch(text)
+            return _plain_fraction(text) if logarithm is None else _ln(_plain_fraction(logarithm[1] or logarithm[2]))
         except (ValueError, ZeroDivisionError):
             raise DeclarationError(f'must be a number such as 0.5 or "1/3", not {text[:40]!r}', key=name) from None
     # NumPy's narrower floats have a shortest decimal of their own
     if isinstance(value, numbers.Real):
         return to_fraction(str(value), name=name)
     raise DeclarationError(f"must be a number, not a {type(value).__name__}", key=name)
+
+
+def _plain_fraction(text: str) -> Fraction:
+    if len(text) > _LARGEST_TEXT or abs(int(text.lower().partition("e")[2] or 0)) > _LARGEST_TEXT:
+        raise ValueError("too long")
+    return Fraction(text)
+
+
+def _ln(value: Fraction) -> Fraction:
+    """Return the natural logarithm of a number above 0, rounded down: a loss that is asked for is never more than was said."""
+    if value <= 0:
+        raise ValueError("no logarithm")
+    context = Context(prec=60)
+    quotient = context.divide(Decimal(value.numerator), Decimal(value.denominator))
+    return Fraction(context.ln(quotient).quantize(Decimal("1e-20"), rounding=ROUND_FLOOR, context=context))
 
 
 def format_number(value: Fraction) -> str:

@@ -188,8 +188,8 @@ class Primitives(Protocol):
         Texts are equal where all of their characters are, blanks too.
         """
 
-    def is_code(self, code: exp.Expression, codes: Sequence[int]) -> exp.Expression:
-        """Return whether a whole number is one of several; NULL for NULL. Total for any."""
+    def is_code(self, code: exp.Expression, codes: Sequence[int], *, below: int | None = None) -> exp.Expression:
+        """Return whether a whole number is one of several; NULL for NULL. Total for any, or with `below` for 0 to `below` - 1."""
 
     def of_groups(self, cells: exp.Select) -> Primitives:
         """Return the primitives for the rows of a grouped SELECT, by the names of its columns."""
@@ -212,6 +212,16 @@ class Primitives(Protocol):
         Rows with a key that is NULL are dropped first. Which rows are kept follows from the unit's own rows alone. If it is not
         called, `source` bounds the rows of a unit in all groups together; without units it does nothing. With `totals` all rows
         of the remaining groups stay, for `unit_total`, and `counts` marks those that count. Returns the keys, named.
+        """
+
+    def is_unit(self, column: str) -> bool:
+        """Return whether a column names each row's unit."""
+
+    def distinct_units(self) -> exp.Expression:
+        """Return the cell that distinguishes units, rows without one dropped; no contribution is bounded.
+
+        In place of `bound_contributions`, for a question that reads of the rows only which units they have: any bounds keep a
+        row of each.
         """
 
     def counts(self) -> exp.Expression | None:
@@ -286,6 +296,28 @@ class Primitives(Protocol):
 
     def clip(self, value: exp.Expression, lower: int | None, upper: int | None) -> exp.Expression:
         """Return a whole number clipped; NULL stays NULL. Total for a value and bounds within WIDEST."""
+
+    def name(self, value: exp.Expression) -> exp.Expression:
+        """Return the same value, computed once however often it is used."""
+
+    def quotient(self, value: exp.Expression, moved: int, size: int) -> exp.Expression:
+        """Return the whole quotient of a number moved by `moved`, then never below 0, and `size`; NULL for NULL."""
+
+    def with_cell(
+        self, column: str, cell: exp.Expression, build: Callable[[Primitives], exp.Expression]
+    ) -> exp.Expression:
+        """Return what `build` makes where `days` of a column is `cell`: of rows that were grouped by that cell, say."""
+
+    def tabulate(
+        self,
+        value: exp.Expression,
+        ends: tuple[int, int],
+        function: Callable[[Primitives, exp.Expression], exp.Expression],
+    ) -> exp.Expression:
+        """Return `function` of a whole number that lies within `ends`, NULL for NULL; total where the function is.
+
+        The function is of that number alone, and NULL for NULL. An engine may compute it once for each number, and look it up.
+        """
 
     def wide(self, value: exp.Expression) -> exp.Expression:
         """Return a whole number in a type of at least 38 decimal digits; total for a value within WIDEST."""

@@ -21,10 +21,11 @@ from sordino.core.codec import cells_to_json
 from sordino.core.errors import DeclarationError, QuestionRefused, instead_of
 from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.curve import NoisyCurve
-from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends
+from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends, interval_ends
 from sordino.core.estimates.model_estimate import ModelSource
 from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.estimates.replicates import ReleasedStatement
+from sordino.core.estimates.series_cells import SeriesCells
 from sordino.core.estimates.table_cells import BY_COLUMNS, TableCells
 from sordino.core.lazy import load_feature
 from sordino.core.loss import (
@@ -38,7 +39,7 @@ from sordino.core.loss import (
     to_fraction,
 )
 from sordino.core.release_exports import arrow_table, write_csv, write_parquet
-from sordino.core.release_tables import ReleasedTables
+from sordino.core.release_tables import CONFIDENCE, ReleasedTables
 from sordino.core.time_zones import labels_from_dict, labels_to_dict
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Key:
     """A group-by column of a release: its name, its label in each row, and the labels' kind, also if there is no row."""
 
     name: str
-    labels: tuple[Label, ...]
+    labels: Sequence[Label]
     kind: str = field(default="text", compare=False)
 
 
@@ -186,8 +187,16 @@ class Release:
 
     @property
     def table(self) -> pa.Table:
-        """The values as an Arrow table: a column a key or output."""
+        """The values as an Arrow table: a column a key or output; of a series each with its interval, NAME_low and NAME_high."""
+        if self.is_series:
+            ends = [interval_ends(o.estimate, CONFIDENCE) for o in self.outputs]
+            return self._ends(ends, values=True, sides=("low", "high"))
         return self.to_arrow()
+
+    @property
+    def is_series(self) -> bool:
+        """Whether it is a step, a window or a difference of a series."""
+        return any(isinstance(o.estimate, SeriesCells) for o in self.outputs)
 
     @property
     def tables(self) -> ReleasedTables:
@@ -216,10 +225,9 @@ class Release:
         A pair (lower, upper) for a single value; for several, in one row or by groups, an Arrow table with the keys and
         the columns NAME_lower and NAME_upper. Raises DeclarationError unless 0 < confidence < 1.
         """
-        pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs]
-        if not self.keys and len(pairs) == 1:
-            return pairs[0][0]
-        return self._ends(pairs, values=False)
+        if not self.keys and len(self.outputs) == 1:
+            return self.outputs[0].estimate.intervals(_probability(confidence))[0]
+        return self._ends([interval_ends(o.estimate, _probability(confidence)) for o in self.outputs], values=False)
 
     # ---- a single value as the number that it is
 
@@ -290,8 +298,8 @@ class Release:
 
     def to_arrow(self, *, intervals: bool = False, confidence: float = 0.95) -> pa.Table:
         """Return the values as an Arrow table; with `intervals`, each output is followed by NAME_lower and NAME_upper."""
-        pairs = [o.estimate.intervals(_probability(confidence)) for o in self.outputs] if intervals else []
-        return self._ends(pairs, values=True)
+        outputs = self.outputs if intervals else ()
+        return self._ends([interval_ends(o.estimate, _probability(confidence)) for o in outputs], values=True)
 
     def to_pandas(self, *, intervals: bool = False, confidence: float = 0.95) -> pandas.DataFrame:
         """Return the table of `to_arrow` as a pandas frame."""
@@ -502,13 +510,19 @@ class Release:
         columns = {part.name: column for part, column in zip(parts, (*labels, *cells), strict=True)}
         return [dict(zip(names, row, strict=True)) for row in zip(*(columns[n] for n in names), strict=True)]
 
-    def _ends(self, pairs: Sequence[Sequence[Any]], *, values: bool) -> pa.Table:
+    def _ends(
+        self,
+        ends: Sequence[tuple[Sequence[Any], Sequence[Any]]],
+        *,
+        values: bool,
+        sides: tuple[str, str] = ("lower", "upper"),
+    ) -> pa.Table:
         """Return an Arrow table of the keys, the values if `values`, and the ends of the intervals of each output."""
         cells: dict[str, dict[str, Sequence[Any]]] = {k.name: {k.name: k.labels} for k in self.keys}
         for i, o in enumerate(self.outputs):
             cells[o.name] = {o.name: o.estimate.values()} if values else {}
-            for side, end in enumerate(("lower", "upper") if pairs else ()):
-                cells[o.name][f"{o.name}_{end}"] = [pair[side] for pair in pairs[i]]
+            for side, end in enumerate(sides if ends else ()):
+                cells[o.name][f"{o.name}_{end}"] = ends[i][side]
         names = [name for columns in cells.values() for name in columns]
         if len(set(names)) < len(names):
             raise DeclarationError("a column of the answer is named as the end of an interval: give it another name")
@@ -519,8 +533,9 @@ class Release:
     def _shape(self, cells: Sequence[Sequence[Any]]) -> Any:
         """Return the cells of each output in the release's shape: a number, a dict or an Arrow table."""
         if self.keys:
-            rows = self._rows(self.columns, cells)
-            return arrow_table({n: [r[n] for r in rows] for n in self.columns}, {})
+            columns = {key.name: key.labels for key in self.keys}
+            columns |= {output.name: column for output, column in zip(self.outputs, cells, strict=True)}
+            return arrow_table({name: columns[name] for name in self.columns}, {})
         if len(cells) == 1:
             return cells[0][0]
         return {o.name: c[0] for o, c in zip(self.outputs, cells, strict=True)}

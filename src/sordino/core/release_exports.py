@@ -9,9 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from sordino.core.columns import NumberColumn, TiledColumn
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Rows that are written as CSV at once.
+_BATCH = 1 << 16
 # the key of a Parquet file's metadata that holds the release as JSON
 ABOUT = "sordino.release"
 
@@ -25,7 +31,12 @@ def arrow_table(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) 
 
     arrays = {}
     for name, cells in columns.items():
-        if all(c is None for c in cells):
+        if isinstance(cells, TiledColumn):
+            empty = all(value is None for values, _, _ in cells.blocks for value in values)
+            arrays[name] = cells.to_arrow(_arrow_type(kinds[name]) if empty and name in kinds else None)
+        elif isinstance(cells, NumberColumn) and len(cells) and np.asarray(cells).dtype != object:
+            arrays[name] = pa.array(np.asarray(cells))
+        elif all(c is None for c in cells):
             arrays[name] = pa.array(cells, _arrow_type(kinds[name]) if name in kinds else None)
         elif any(isinstance(c, float) for c in cells) or any(isinstance(c, int) and abs(c) >= 2**63 for c in cells):
             arrays[name] = pa.array([None if c is None else float(c) for c in cells], type=pa.float64())
@@ -74,7 +85,8 @@ def csv_text(table: pa.Table) -> bytes:
     text = io.StringIO(newline="")
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(table.column_names)
-    for batch in table.to_batches():
+    # In batches, as each cell becomes an object of its own.
+    for batch in table.to_batches(max_chunksize=_BATCH):
         lines.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     return text.getvalue().encode()
 

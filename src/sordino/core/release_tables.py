@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sordino.core.errors import UnknownName, nearest
 from sordino.core.estimates.estimate import take_rows
 from sordino.core.estimates.table_cells import TableCells, name_table
@@ -50,11 +52,26 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
             data[name] = self._keys[name].labels[rows.start : rows.stop]
             kinds[name] = self._keys[name].kind
         for output in self._outputs:
-            ends = output.estimate.intervals(confidence)[rows.start : rows.stop]
-            data[output.name] = output.estimate.values()[rows.start : rows.stop]
-            data[f"{output.name}_low"] = [low for low, _ in ends]
-            data[f"{output.name}_high"] = [high for _, high in ends]
+            # Of these rows alone: there may be many tables, and many cells in others.
+            estimate = take_rows(output.estimate, rows)
+            data[output.name] = estimate.values()
+            data[f"{output.name}_low"], data[f"{output.name}_high"] = estimate.ends(confidence)
         return arrow_table(data, kinds)
+
+    def shown(self, columns: str | Sequence[str], *, confidence: float = CONFIDENCE) -> pa.Table:
+        """Return the rows of one table that are shown, without those of suppressed cells: few of many, with `largest`."""
+        table = (columns,) if isinstance(columns, str) else tuple(columns)
+        rows = self._find_rows(table)
+        hidden = np.zeros(len(self._outputs[0].estimate.cells), dtype=bool)
+        for output in self._outputs:
+            hidden[np.asarray(output.estimate.suppressed, dtype=np.int64)] = True
+        places = (rows.start + np.flatnonzero(~hidden[rows.start : rows.stop])).tolist()
+        data: dict[str, Any] = {name: [self._keys[name].labels[place] for place in places] for name in table}
+        for output in self._outputs:
+            estimate = take_rows(output.estimate, places)
+            data[output.name] = estimate.values()
+            data[f"{output.name}_low"], data[f"{output.name}_high"] = estimate.ends(confidence)
+        return arrow_table(data, {name: self._keys[name].kind for name in table})
 
     def answer(self, columns: str | Sequence[str]) -> Any:
         """Return one table as a release of its own: the same answer without the rows of all other tables."""

@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 from sordino.core.cell_grammar import BLANKS, DAY
+from sordino.core.columns import LISTED, TiledColumn, read_tiles, write_tiles
 from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 
 EPOCH = datetime.date(1970, 1, 1)
@@ -195,13 +196,17 @@ def label_from_json(text: Any) -> Any:
 
 def labels_to_dict(labels: Sequence[Any]) -> dict[str, Any]:
     """Return the labels of a key as JSON data, which says whether they are dates or moments."""
+    if isinstance(labels, TiledColumn) and len(labels) > LISTED:
+        return write_tiles(labels, labels_to_dict)
     if not any(issubclass(kind, datetime.date) for kind in set(map(type, labels))):
         return {"labels": list(labels)}
     return {"type": "time", "labels": [label_to_json(label) for label in labels]}
 
 
-def labels_from_dict(data: Mapping[str, Any]) -> tuple[Any, ...]:
+def labels_from_dict(data: Mapping[str, Any]) -> Sequence[Any]:
     """Return the labels that `labels_to_dict` wrote."""
+    if "tiles" in data:
+        return read_tiles(data, labels_from_dict)
     return tuple(map(label_from_json, data["labels"]) if data.get("type") == "time" else data["labels"])
 
 

@@ -21,6 +21,7 @@ from sordino.local.estimates.frequency import USUAL_MALICIOUS, FrequencyEstimate
 from sordino.local.labels import Label, Labels, check_labels
 from sordino.local.protocols.catalog import make_protocol
 from sordino.local.protocols.randomizer import Randomizer
+from sordino.local.protocols.rappor import Rappor
 from sordino.local.protocols.response import fair_coins
 from sordino.local.protocols.unary import Unary
 
@@ -90,12 +91,13 @@ def pick_protocol(
     labels: Labels,
     *,
     epsilon: Number | None = None,
+    f: Number | None = None,
     p: Number | None = None,
     q: Number | None = None,
     respondents: int,
     malicious: float = 0.0,
 ) -> Randomizer:
-    """Return a protocol by name: "best" of an epsilon, fair "coins", "unary" of p and q, or another one of an epsilon.
+    """Return a protocol by name: "best" of an epsilon, fair "coins", "unary" of p and q, "rappor" of f, p and q, or another.
 
     Raises DeclarationError where what the protocol needs is not stated, or something that it does not take is.
 
@@ -103,6 +105,14 @@ def pick_protocol(
     2.1972245773362196
     """
     checked = check_labels(labels)
+    if name == "rappor":
+        if f is None or p is None or q is None or epsilon is not None:
+            raise DeclarationError(
+                "rappor takes f, p and q, from which its epsilon follows, such as f=1/2, p=1/2, q=3/4 of its paper"
+            )
+        return Rappor(checked, f=f, p=p, q=q)
+    if f is not None:
+        raise DeclarationError("f is for the protocol rappor: it says how often a permanent bit is drawn")
     if name == "unary":
         if p is None or q is None or epsilon is not None:
             raise DeclarationError("unary takes p and q, from which its epsilon follows, such as p=0.75, q=0.25")

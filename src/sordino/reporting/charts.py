@@ -33,6 +33,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
       the epsilons that keep it, and what is looked at;
     - Neighborhoods: the local sensitivity of every table of a small universe, and the global one as their maximum;
     - LocalNoise: what noise as wide as local sensitivity reveals of two neighbors, NOT PRIVATE;
+    - learn.NoiseShape: the law of a bare mechanism's noise, and where `confidence` of its draws lie;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
     - an Audit: claimed against shown epsilon, and the outputs of both neighbors; an Attack, or Attacks: achieved, guessing
       and allowed; ClosestRecords: how far published rows lie from the closest ones.
@@ -104,6 +105,7 @@ def _drawer(thing: Any) -> Drawer:
 @cache
 def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
+    from sordino.lab.learn.bare_noise import NoiseShape
     from sordino.lab.risk.assessment import RiskAssessment
     from sordino.lab.risk.worlds import Worlds
     from sordino.lab.sensitivity.empirical import LocalNoise
@@ -127,6 +129,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     of_one: dict[type, Drawer] = {
         Neighborhoods: neighborhood_charts.draw,
         LocalNoise: neighborhood_charts.draw_local_noise,
+        NoiseShape: neighborhood_charts.draw_noise,
         risks.Risks: risks.draw,
         Worlds: risks.draw_worlds,
         RiskAssessment: risks.draw_assessments,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sordino.lab.learn.bare_noise import NoiseShape
 from sordino.lab.sensitivity.empirical import LocalNoise
 from sordino.lab.sensitivity.neighborhoods import Neighborhoods, list_values
 from sordino.reporting.picture import COLORS, add_title, data_of, join_panels, mark_title, title_of
@@ -86,6 +87,38 @@ def draw_local_noise(found: LocalNoise, confidence: float, title: str | None) ->
     heading = title or f"Noise scaled by local sensitivity tells two neighbors apart: the {found.query}"
     both = join_panels(panels).resolve_scale(color="independent", strokeDash="independent")
     return add_title(both, heading, notes, width=700, mark="it breaks the promise, to show why")
+
+
+def draw_noise(noise: NoiseShape, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of a mechanism's noise - its law, and where `confidence` of its draws lie - and its title."""
+    import altair as alt
+
+    width = noise.within(confidence)
+    span = max(2 * width, 1e-300)
+    if noise.is_whole:
+        step = max(1, round(span / 60))
+        points = [float(place * step) for place in range(-round(span / step), round(span / step) + 1)]
+    else:
+        points = [-span + 2 * span * place / (_POINTS - 1) for place in range(_POINTS)]
+    inside = f"{100 * confidence:g}% of draws"
+    rows = [
+        {"noise": x, "density": noise.density(x), "where": inside if abs(x) <= width else "the others"} for x in points
+    ]
+    chart = alt.Chart(data_of(rows))
+    color = alt.Color(
+        field="where",
+        type="nominal",
+        title=None,
+        scale=alt.Scale(domain=[inside, "the others"], range=[COLORS[0], "#bbbbbb"]),
+        legend=alt.Legend(orient="bottom"),
+    )
+    x = alt.X(field="noise", type="quantitative", title="noise added", scale=alt.Scale(nice=False))
+    y = alt.Y(field="density", type="quantitative", title="probability" if noise.is_whole else "density")
+    marked = chart.mark_rule(strokeWidth=3) if noise.is_whole else chart.mark_area(opacity=0.6)
+    heading = title or f"{noise.kind} noise"
+    return add_title(
+        marked.encode(x=x, y=y, color=color).properties(width=420, height=240), heading, [repr(noise)], width=420
+    )
 
 
 def _densities(noise: LocalNoise, outputs: list[float], names: list[str]) -> Any:

@@ -241,7 +241,7 @@ def _trained(scores: Sequence[TrainedScore]) -> Section:
         "other half. AUC is the chance that a row that meets the condition is ranked above one that does not; R2 is the "
         "share of the variance that is explained."
     )
-    rows = tuple((s.target, s.kind, s.measure, f"{s.synthetic:.3f}", f"{s.original:.3f}") for s in scores)
+    rows = tuple((s.target, s.kind, s.measure, *s.texts()) for s in scores)
     head = ("predicted", "model", "measure", "trained on synthetic rows", "trained on the original")
     seal = "NOT PRIVATE: tested on the rows of the original themselves"
     return Section("Train on synthetic, test on real: models", seal, (words,), head, rows)

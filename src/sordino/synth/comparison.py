@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import SupportsFloat, TypeVar
 
 from sordino.core.errors import DeclarationError
 
 Frame = TypeVar("Frame")
 
 
-def percent_error(true: float, private: float) -> float:
+def percent_error(true: SupportsFloat, private: SupportsFloat) -> float:
     """Return abs(true - private) / abs(true) as a percentage; infinite where the truth is 0 and the other is not.
+
+    A range of a histogram, or a released value, stands for its number.
 
     >>> percent_error(200, 190)
     5.0
     """
-    if not (math.isfinite(true) and math.isfinite(private)):
+    truth = float(true)
+    answer = float(private)
+    if not (math.isfinite(truth) and math.isfinite(answer)):
         raise DeclarationError("a percent error is of two finite numbers")
-    if true == 0:
-        return 0.0 if private == 0 else math.inf
-    return 100.0 * abs(true - private) / abs(true)
+    if truth == 0:
+        return 0.0 if answer == 0 else math.inf
+    return 100.0 * abs(truth - answer) / abs(truth)
 
 
 def compare_frames(query: Callable[[Frame], float], *, original: Frame, synthetic: Frame) -> float:

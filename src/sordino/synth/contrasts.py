@@ -96,7 +96,7 @@ def infer_errors(
     orders = {order: _tables_of(counts, order) for order in (2, 3)}
     for several in orders.values():
         for chosen, _ in zip(itertools.cycle(several), range(_RELEASED), strict=False):
-            halves = [_half(fitted.compressed.columns[c], rng) for c in chosen]
+            halves = [_half(fitted.compressed.columns[c], columns[c].share, rng) for c in chosen]
             sides = [_standard_half(columns[c].share, half) for c, half in zip(chosen, halves, strict=True)]
             values = functools.reduce(np.multiply.outer, sides)
             known = counts.estimate_agreeing(Question(chosen, halves, values, None, 1))
@@ -151,7 +151,7 @@ def _contrasts(
     encoded = fitted.compressed.columns
     clear = _CLEAR * fitted.compressed.rows / (2**_ORDER * session.variance())
     sets = _sets(len(encoded), min(max(int(clear), _FEWEST), _MOST), session.rng)
-    random_tables = [(chosen, [_half(encoded[c], session.rng) for c in chosen]) for chosen in sets]
+    random_tables = [(chosen, [_half(encoded[c], columns[c].share, session.rng) for c in chosen]) for chosen in sets]
     tables = [ContingencyTable(tuple(encoded[c].axis(h) for c, h in zip(*one, strict=True))) for one in random_tables]
     answers = session.measure(tables, session.left)
     for (chosen, halves), table in zip(random_tables, answers, strict=True):
@@ -216,21 +216,22 @@ def _sets(columns: int, count: int, rng: Rng) -> list[tuple[int, ...]]:
     return [one for one, _ in zip(itertools.cycle(sets), range(count), strict=False)]
 
 
-def _half(column: EncodedColumn, rng: Rng) -> Codes:
-    """Return 0 or 1 for each key: a random run of an ordered column, a random half of another; never all or none."""
-    size = column.size
-    inside = np.zeros(size, dtype=np.int64)
-    if size == 1:
+def _half(column: EncodedColumn, share: Floats, rng: Rng) -> Codes:
+    """Return 0 or 1 for each key: a random run of an ordered column, or random keys, with about half of the rows.
+
+    `share` is the keys' of the rows; a column of one key has no halves. The noise of a contrast grows with 1 / (p (1 - p))
+    for each column of which a share p is inside, so runs of a long tail's keys, whatever rows these have, tell nothing.
+    """
+    inside = np.zeros(column.size, dtype=np.int64)
+    if column.size == 1:
         return inside
-    if column.ordered and size > 2:
-        low = rng.below(size)
-        high = low + 1 + rng.below(size - low) if low else 1 + rng.below(size - 1)
-        inside[low:high] = 1
-    else:
-        inside[rng.uniform_doubles(size) < 0.5] = 1
-    if not inside.any() or inside.all():
-        inside[:] = 0
-        inside[rng.below(size)] = 1
+    order = np.arange(column.size)
+    if not column.ordered:
+        order = np.argsort(rng.uniform_doubles(column.size), kind="stable")
+    middles = np.cumsum(share[order]) - share[order] / 2.0
+    start = float(rng.uniform_doubles(1)[0]) * float(share.sum()) / 2.0
+    # Neighboring middles are half of all apart at most, and the outermost at least: some keys are inside, some outside.
+    inside[order] = (middles >= start) & (middles < start + float(share.sum()) / 2.0)
     return inside
 
 

@@ -21,12 +21,13 @@ from sordino.synth.markov_random_field import (
     calibrate,
     independent_field,
     make_consistent,
+    marginal,
     restart,
     spread,
 )
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals
-from sordino.synth.pair_moments import meet_moments
+from sordino.synth.pair_moments import keep_moment, meet_moments, moment_scores
 
 # Noisy tables by their columns, ascending.
 Measured = dict[tuple[int, ...], NoisyTable]
@@ -84,40 +85,16 @@ def fit_field(
     *,
     sweeps: int,
     potentials: dict[tuple[int, ...], Floats],
+    last: bool = False,
 ) -> MarkovRandomField:
     """Return the field fitted to the one-way counts and to the measured tables that a clique holds.
 
-    It begins with earlier `potentials`, which are renewed.
+    It begins with earlier `potentials`, which are renewed. Of the `last` field rows are drawn: there, pairs that rise or fall
+    together strongly are as correlated as they were read.
 
     In the end every table counts `rows`: soft measurements that disagree leave a total of their own, farther from the truth
     than the estimate that all one-way counts make together.
     """
-    return _fit(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)[0]
-
-
-def fit_last_field(
-    compressed: CompressedMarginals,
-    measured: Measured,
-    cliques: Sequence[int],
-    *,
-    sweeps: int,
-    potentials: dict[tuple[int, ...], Floats],
-) -> MarkovRandomField:
-    """Return the field that rows are drawn from: that of `fit_field`, with strong correlations as their pairs were read."""
-    field, readings = _fit(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
-    meet_moments(field, compressed, readings)
-    return field
-
-
-def _fit(
-    compressed: CompressedMarginals,
-    measured: Measured,
-    cliques: Sequence[int],
-    *,
-    sweeps: int,
-    potentials: dict[tuple[int, ...], Floats],
-) -> tuple[MarkovRandomField, dict[Pair, Floats]]:
-    """Return the fitted field, and the tables that pairs were read as."""
     rows = compressed.rows
     sizes = compressed.sizes
     if compressed.structure.shares:
@@ -130,6 +107,7 @@ def _fit(
         for c, (counts, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True))
     ]
     readings: dict[Pair, Floats] = {}
+    softened: dict[Pair, NoisyTable] = {}
     for columns, table in measured.items():
         if field.tree.home(columns, sizes) is None:
             continue
@@ -137,6 +115,8 @@ def _fit(
         cells = _read(compressed, columns, possible)
         if cells is None:
             measurements.append((columns, *_soften(compressed, columns, possible)))
+            if len(columns) == 2:
+                softened[columns[0], columns[1]] = possible
         else:
             readings[columns[0], columns[1]] = cells
             measurements.append((columns, cells, max(_READ * possible.variance, HARDEST * rows)))
@@ -151,7 +131,13 @@ def _fit(
     scale = rows / max(float(field.tables[0].sum()), 1e-9)
     for values in (*field.tables, *field.separators):
         values *= scale
-    return field, readings
+    if last:
+        for pair, noisy in softened.items():
+            home = field.tree.require_home(pair, sizes)
+            fitted = marginal(field.tables[home], field.tree.cliques[home], pair)
+            readings[pair] = _keep_moment(compressed, pair, fitted, noisy)
+        meet_moments(field, compressed, readings)
+    return field
 
 
 def _hold_rules(cliques: Sequence[int], compressed: CompressedMarginals) -> list[int]:
@@ -200,7 +186,14 @@ def _read(compressed: CompressedMarginals, columns: Sequence[int], counts: Noisy
         return None
     margins = compressed.counts[columns[0]], compressed.counts[columns[1]]
     scores = list(zip(compressed.scores(columns[0]), compressed.scores(columns[1]), strict=False))
-    return read_pair(counts.cells, margins, counts.variance, scores)
+    table = read_pair(counts.cells, margins, counts.variance, scores)
+    return None if table is None else _keep_moment(compressed, (columns[0], columns[1]), table, counts)
+
+
+def _keep_moment(compressed: CompressedMarginals, pair: Pair, table: Floats, counts: NoisyTable) -> Floats:
+    """Return the table of a pair with the correlation of its counts, if both columns have an order (`keep_moment`)."""
+    scores = moment_scores(compressed, pair)
+    return table if scores is None else keep_moment(table, counts, scores)
 
 
 def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> tuple[Floats, float]:

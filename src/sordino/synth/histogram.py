@@ -22,6 +22,7 @@ from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import Loss, LossArguments, Number, PureDP, format_number, read_loss, show_arguments, to_fraction
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.core.noise.rng import Rng
+from sordino.core.notebook_tables import align_cells, html_table
 from sordino.synth.encoded_column import (
     Codes,
     EncodedColumn,
@@ -169,7 +170,7 @@ def quantile(confidence: float, excess: float) -> float:
 _FEW = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Range:
     """An estimated number of rows in a range, with its error: `.value`, `.interval(0.95)`, `.error(0.95)`.
 
@@ -198,6 +199,11 @@ class Range:
 
     def __float__(self) -> float:
         return self.value
+
+    def __repr__(self) -> str:
+        low, high = self.interval(0.95)
+        ends = "exact" if self.deviation == 0 else f"{low:,.0f} to {high:,.0f} at 95%"
+        return f"{self.value:,.0f} ({ends})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +264,8 @@ class HistogramPlan:
 # The most bins of a hierarchy.
 _MOST_BINS = 4096
 _EXACT = "NOT PRIVATE (exact counts)"
+# Bins that a prompt shows.
+_SHOWN = 12
 _SYNTHETIC = "counts of synthetic rows"
 # The share of the loss for the number of rows, where it is asked for.
 _COUNTED = 0.1
@@ -465,6 +473,14 @@ class Representation:
         cells: dict[str, Any] = {c.name: list(column) for c, column in zip(self.columns, bins, strict=True)}
         return pa.table(cells | {"count": self.counts().ravel(), "probability": self.probabilities().ravel()})
 
+    def to_pandas(self) -> Any:
+        """Return `to_arrow` as a data frame; needs pandas."""
+        return self.to_arrow().to_pandas()
+
+    def __getitem__(self, values: Any) -> Range:
+        """Return the `cell` of a value, of several columns of a value each: `histogram[21]`, `histogram[17, "Sales"]`."""
+        return self.cell(*(values if isinstance(values, tuple) else (values,)))
+
     def sample(self, rows: int | None = None, *, rng: Rng | None = None, independent: bool = False) -> pa.Table:
         """Return rows drawn from the probabilities, each value drawn evenly from its bin.
 
@@ -517,7 +533,36 @@ class Representation:
         return Range(float(cells.sum()), math.sqrt(level.variance * count), 3.0 / max(count, 1), level.law, count)
 
     def __repr__(self) -> str:
-        return f"<Representation: {self.facts}>"
+        bins = self._bins(_SHOWN)
+        return f"<Representation: {self.facts}>\n{align_cells(self._heading(), bins)}{self._others(len(bins))}"
+
+    def _repr_html_(self) -> str:
+        bins = self._bins(_SHOWN)
+        return html_table(self.facts, self._heading(), bins, foot=self._others(len(bins)).strip())
+
+    def _heading(self) -> tuple[str, ...]:
+        return (*(c.name for c in self.columns), "count", "share")
+
+    def _bins(self, most: int) -> list[tuple[str, ...]]:
+        """Return the first bins as text: their labels, count and share."""
+        shape = tuple(c.size for c in self.columns)
+        counts = self.counts().ravel()[:most]
+        shares = self.probabilities().ravel()[:most]
+        labels = [
+            [
+                "missing" if label_of(c, key) is None else str(label_of(c, key))
+                for c, key in zip(self.columns, keys, strict=True)
+            ]
+            for keys in zip(*np.unravel_index(np.arange(counts.size), shape), strict=True)
+        ]
+        return [
+            (*label, f"{count:,.0f}", f"{share:.2%}")
+            for label, count, share in zip(labels, counts.tolist(), shares.tolist(), strict=True)
+        ]
+
+    def _others(self, shown: int) -> str:
+        size = math.prod(c.size for c in self.columns)
+        return "" if shown == size else f"\nand {size - shown:,} bins more: .to_pandas() has all"
 
 
 @dataclass(frozen=True, slots=True)

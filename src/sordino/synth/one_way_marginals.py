@@ -35,6 +35,8 @@ _RARE = 2.0
 _ABSENT = 3.0
 # The same for all of a tail of a wide column: one of some sixty sums above it would put rows where none are.
 _TAIL = 4.0
+# The share of the rows that a tail of single values may hold.
+_MOST_TAIL = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,11 +252,13 @@ def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Flo
 
 
 def _project_shown(column: EncodedColumn, noisy: Floats, variance: float, counts: Floats, rows: float) -> Floats:
-    """Return the counts projected to the simplex; of a column with released edges, no rows go to tails that hide in noise."""
-    if not column.released:
+    """Return the counts projected to the simplex; of an ordered column, no rows go to tails that hide in noise."""
+    if not column.ordered:
         return project(counts, rows)
     last = len(noisy) - 1 if column.missing else len(noisy)
-    first, end = _shown_range(noisy[:last], math.sqrt(variance))
+    # Runs that follow the rows hold many each; the rows of single values may all hide, and are no tail.
+    most = math.inf if column.released else _MOST_TAIL * rows
+    first, end = _shown_range(noisy[:last], math.sqrt(variance), most)
     shown = np.ones(len(noisy), dtype=bool)
     shown[:first] = False
     shown[end:last] = False
@@ -263,13 +267,18 @@ def _project_shown(column: EncodedColumn, noisy: Floats, variance: float, counts
     return projected
 
 
-def _shown_range(counts: Floats, deviation: float) -> tuple[int, int]:
+def _shown_range(counts: Floats, deviation: float, most: float) -> tuple[int, int]:
     """Return the keys between the two tails that hold no more than noise does, one by one and summed from their end.
+
+    A tail is no longer than it surely holds `most` rows or fewer.
 
     The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
     """
-    bound = _TAIL * deviation * np.sqrt(np.arange(1, len(counts) + 1))
-    from_below, from_above = (np.flatnonzero((np.cumsum(c) > bound) | (c > bound[0])) for c in (counts, counts[::-1]))
+    noise = deviation * np.sqrt(np.arange(1, len(counts) + 1))
+    bound = np.minimum(_TAIL * noise, most - noise)
+    from_below, from_above = (
+        np.flatnonzero((np.cumsum(c) > bound) | (c > _TAIL * deviation)) for c in (counts, counts[::-1])
+    )
     if not len(from_below) or not len(from_above):
         return 0, len(counts)
     return int(from_below[0]), len(counts) - int(from_above[0])

@@ -1,8 +1,10 @@
-"""Moments of pairs that rise together: a fitted field is moved to those that were measured. Knows released numbers only.
+"""Moments of pairs that rise together: readings and a fitted field are moved to those measured. Knows released numbers only.
 
-Each pair is read by itself, and the readings of several pairs in one clique contradict each other a little: the fit settles
-between them cell by cell, which costs a strong correlation up to a tenth. The correlations read agree with each other. So the
-fitted tables are tilted by factors exp(t x y), x and y the values of the codes, until they have them; columns keep their counts.
+A pair is read cell by cell, and a cell of two tails holds less than its noise: what is lost there is most of a correlation.
+The sum of x y over all cells, x and y the values of the codes, has little noise. So a reading is tilted by a factor exp(t x y)
+towards the correlation of its noisy cells. The readings of several pairs in one clique still contradict each other a little:
+the fit settles between them cell by cell, which costs a strong correlation up to a tenth. So the fitted tables are tilted until
+they have the correlations read; columns keep their counts.
 """
 
 from __future__ import annotations
@@ -16,19 +18,48 @@ from sordino.synth.denoising import rake
 from sordino.synth.encoded_column import Floats
 from sordino.synth.junction_tree import Pair
 from sordino.synth.markov_random_field import HARDEST, Factor, MarkovRandomField, calibrate, marginal
+from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals
 
 # Correlations from which on a pair's moment is met, and the largest.
 _STRONG = 0.5
 _MOST = 0.98
-# How far from the one read a correlation is moved, and how near it then comes.
+# How far from the one read a field's correlation is moved, a reading from that of its cells, and how near they then come.
 _FAR = 0.02
+_OFF = 0.005
 _NEAR = 0.0025
+# About the error of a reading's correlation beside which the noise of the cells' own counts.
+_TYPICAL = 0.06
 # Turns over all pairs, sweeps of the fit in each, steps to a correlation, and the most that the log of a cell is moved.
 _TURNS = 4
 _SWEEPS = 2
 _STEPS = 12
 _FARTHEST = 20.0
+
+
+def keep_moment(table: Floats, noisy: NoisyTable, scores: tuple[Floats, Floats]) -> Floats:
+    """Return the table that a pair's noisy counts are read as, tilted towards the correlation that these have.
+
+    With `scores` x and y of mean 0 and deviation 1 (`moment_scores`) the correlation of the noisy cells, sum x y n / sum n,
+    has no bias, and the deviation s = sigma |x| |y| / sum n. It is taken over by t^2 / (t^2 + s^2), t about the error of a
+    reading's own. The margins stay.
+    """
+    x, y = scores
+    total = max(float(table.sum()), 1e-9)
+    now = float(x @ table @ y) / total
+    deviation = math.sqrt(noisy.variance * float(x @ x) * float(y @ y)) / total
+    goal = now + (float(x @ noisy.cells @ y) / total - now) * _TYPICAL**2 / (_TYPICAL**2 + deviation**2)
+    tilted = _tilt_to(table, x, y, min(max(goal, -_MOST), _MOST), off=_OFF)
+    return table if tilted is None else tilted
+
+
+def moment_scores(compressed: CompressedMarginals, pair: Pair) -> tuple[Floats, Floats] | None:
+    """Return the values of the codes of two columns, of mean 0 and deviation 1 over their counts; None without an order."""
+    values = [compressed.scores(column)[1:] for column in pair]
+    if not all(values):
+        return None
+    x, y = (_standardize(v[0], compressed.counts[column]) for v, column in zip(values, pair, strict=True))
+    return x, y
 
 
 def meet_moments(field: MarkovRandomField, compressed: CompressedMarginals, readings: Mapping[Pair, Floats]) -> None:
@@ -45,7 +76,7 @@ def meet_moments(field: MarkovRandomField, compressed: CompressedMarginals, read
         tilted = [
             (pair, table)
             for pair, (x, y, goal) in goals.items()
-            if (table := _tilt_to(_counts(field, compressed, pair), x, y, goal)) is not None
+            if (table := _tilt_to(_counts(field, compressed, pair), x, y, goal, off=_FAR)) is not None
         ]
         if not tilted:
             break
@@ -64,16 +95,14 @@ def _strong_moments(
 ) -> dict[Pair, tuple[Floats, Floats, float]]:
     """Return for each strong pair that a clique holds the values of its codes, of mean 0 and deviation 1, and its correlation."""
     goals: dict[Pair, tuple[Floats, Floats, float]] = {}
-    for (a, b), table in readings.items():
-        if field.tree.home((a, b), compressed.sizes) is None:
+    for pair, table in readings.items():
+        scores = moment_scores(compressed, pair)
+        if scores is None or field.tree.home(pair, compressed.sizes) is None:
             continue
-        values = [compressed.scores(c)[1:] for c in (a, b)]
-        if not all(values):
-            continue
-        x, y = (_standardize(v[0], compressed.counts[c]) for v, c in zip(values, (a, b), strict=True))
+        x, y = scores
         goal = float(x @ table @ y) / max(float(table.sum()), 1e-9)
         if abs(goal) >= _STRONG:
-            goals[a, b] = x, y, min(max(goal, -_MOST), _MOST)
+            goals[pair] = x, y, min(max(goal, -_MOST), _MOST)
     # the strongest last: what turns leave open is theirs least
     return dict(sorted(goals.items(), key=lambda one: abs(one[1][2])))
 
@@ -87,8 +116,8 @@ def _standardize(scores: Floats, counts: Floats) -> Floats:
     return standard
 
 
-def _tilt_to(table: Floats, x: Floats, y: Floats, goal: float) -> Floats | None:
-    """Return a table times exp(t x y), scaled to its own margins, whose moment is the goal; None where it is so near already."""
+def _tilt_to(table: Floats, x: Floats, y: Floats, goal: float, *, off: float) -> Floats | None:
+    """Return a table times exp(t x y), scaled to its own margins, whose moment is the goal; None where it is `off` by no more."""
     total = max(float(table.sum()), 1e-9)
     rows = table.sum(axis=1)
     columns = table.sum(axis=0)
@@ -97,7 +126,7 @@ def _tilt_to(table: Floats, x: Floats, y: Floats, goal: float) -> Floats | None:
         return float(x @ counts @ y) / total
 
     start = moment(table)
-    if abs(goal - start) <= _FAR:
+    if abs(goal - start) <= off:
         return None
     product = np.outer(x, y)
     bound = _FARTHEST / max(float(np.abs(product).max()), 1e-9)

@@ -19,7 +19,6 @@ from sordino.core.domain import Boolean, Category, Date, Domain, Fill, Integer
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
 from sordino.core.estimates.table_cells import TableCells
 from sordino.core.lazy import load_feature
-from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Label, Release
 from sordino.synth.answers import ModelParts
@@ -101,7 +100,7 @@ def _counts_of(release: Release) -> TableCells:
             "the released tables hold no counts of rows, which rows are drawn by: tabulate sd.count() beside the other measures"
         )
     if counts[0].suppressed:
-        raise QuestionRefused("cells of the released tables are not shown: tabulate without suppress_below")
+        raise QuestionRefused("cells of the released tables are not shown: tabulate without suppress_below and largest")
     strategy = counts[0].strategy
     if strategy is not None and strategy.form == "levels":
         raise QuestionRefused(
@@ -172,7 +171,9 @@ def _turn(part: Any, names: Sequence[str], place: Mapping[str, int]) -> NoisyTab
 
 def _has_laplace(measure: TableCells) -> bool:
     """Return whether the noise has heavier tails than a normal variable."""
-    return any(noise.excess > 0 or isinstance(noise.own, DiscreteLaplace) for noise in measure.noise)
+    laws = [noise.own for noise in measure.noise if noise.own is not None]
+    heavy = any(law.continuous().laplace_scale is not None for law in laws)
+    return heavy or any(noise.excess > 0 for noise in measure.noise)
 
 
 def _largest(tables: Sequence[Axes]) -> list[Axes]:

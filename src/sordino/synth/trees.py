@@ -16,7 +16,6 @@ from sordino.synth.fitted_model import (
     FittedModel,
     Measured,
     fit_field,
-    fit_last_field,
     independent_model,
     merge_measurements,
 )
@@ -97,7 +96,7 @@ def fit_marginals(
     tables = [compressed.table(w) for w in several]
     counts = session.measure_weighted(tables, session.share(measure_named), [1.0] * len(several))
     measured = {several[i]: c for i, c in counts.items()}
-    field = fit_last_field(compressed, measured, masks, sweeps=_TREE_SWEEPS, potentials={})
+    field = fit_field(compressed, measured, masks, sweeps=_TREE_SWEEPS, potentials={}, last=True)
     return FittedModel(one_way, compressed, field, measured, f"{len(several)} marginals")
 
 
@@ -219,8 +218,9 @@ def fit_aim(session: FitSession, columns: Sequence[EncodedColumn], *, cap: float
         )
         measured = merge_measurements(measured, {best_pairs[i]: c for i, c in counts.items()})
         edges = list(dict.fromkeys([*edges, *best_pairs]))
-        fit, sweeps = (fit_last_field, _AIM_LAST_SWEEPS) if turn == _ROUNDS - 1 else (fit_field, _AIM_SWEEPS)
-        field = fit(compressed, measured, cliques, sweeps=sweeps, potentials=potentials)
+        last = turn == _ROUNDS - 1
+        sweeps = _AIM_LAST_SWEEPS if last else _AIM_SWEEPS
+        field = fit_field(compressed, measured, cliques, sweeps=sweeps, potentials=potentials, last=last)
     return FittedModel(one_way, compressed, field, measured, f"AIM: {len(measured)} pairs in {_ROUNDS} rounds")
 
 
@@ -384,7 +384,7 @@ def _fit_final(
     potentials: dict[Columns, Floats] | None = None,
 ) -> FittedModel:
     """Return the model of the last round."""
-    field = fit_last_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials=potentials or {})
+    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials=potentials or {}, last=True)
     triples = any(len(columns) > 2 for columns in measured)
     return FittedModel(
         one_way, compressed, field, measured, f"a clique tree of pairs{' and triples' if triples else ''}"
@@ -471,5 +471,5 @@ def _fit_in_one_round(
     compressed = one_way.compress(compressed.codes)
     measured = measure_pairs(session, compressed, pairs, session.left, {})
     cliques = grow_clique(pairs, compressed.sizes, cap=_SMALL)[1]
-    field = fit_last_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials={})
+    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials={}, last=True)
     return FittedModel(one_way, compressed, field, measured, "a small tree of pairs")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,8 +23,9 @@ from sordino.ask.queries.tabulation import (
     compile_tabulation,
     describe_left_out,
 )
+from sordino.core.columns import NumberColumn, TiledColumn
 from sordino.core.errors import QuestionRefused
-from sordino.core.estimates.noisy import Noisy, to_units
+from sordino.core.estimates.noisy import Noisy, scale_steps
 from sordino.core.estimates.table_cells import BY_COLUMNS, CellNoise, Finish, TableCells, TableStrategy, name_table
 from sordino.core.loss import ZCDP, Loss, PureDP, format_number
 from sordino.core.neighbors import Relation
@@ -67,6 +68,7 @@ _NOT_WHOLE = "no whole tables with these shared margins were found, so these are
 
 
 Axes = tuple[int, ...]
+Array = np.ndarray[Any, np.dtype[Any]]
 Form = Literal["residuals", "marginals", "levels", "own"]
 
 
@@ -187,8 +189,8 @@ class PreparedTabulation:
         notes: list[str] = []
         for aggregate, measure in zip(self.question.measures, self.measures, strict=True):
             released = queryable.release(measure.query, measure.loss)
-            vectors = [output.estimate for output in released.outputs]
-            estimate = self._estimate(measure, [cast(Noisy, vector).steps for vector in vectors])
+            vectors = [np.asarray(cast(Noisy, output.estimate).steps) for output in released.outputs]
+            estimate = self._estimate(measure, vectors)
             counts_rows = isinstance(aggregate, Count) and aggregate.of is None and self.question.row_weights is None
             estimate = replace(estimate, counts_rows=counts_rows)
             if measure.finish == "whole" and not estimate.linear:
@@ -203,16 +205,37 @@ class PreparedTabulation:
         estimates = [cast(TableCells, output.estimate) for output in outputs]
         notes = []
         if question.suppress_below is not None:
-            counts = next(
-                i for i, measure in enumerate(question.measures) if isinstance(measure, Count) and measure.of is None
-            )
-            small = [i for i, cell in enumerate(estimates[counts].cells) if cell < question.suppress_below]
+            counts = _find_counts(question)
+            released = np.asarray(estimates[counts].cells)
+            # The least number of the cells' own kind that is not below the threshold.
+            least = math.ceil(question.suppress_below) if released.dtype.kind != "f" else float(question.suppress_below)
+            if least < question.suppress_below:
+                least = math.nextafter(least, math.inf)
+            small = np.flatnonzero(released < least)
             estimates = [estimate.suppress(small) for estimate in estimates]
             notes.append(f"{len(small):,} of {len(estimates[counts].cells):,} cells are not shown")
+        if question.largest is not None:
+            counts = _find_counts(question)
+            small = self._find_smaller(np.asarray(estimates[counts].cells), question.largest)
+            among = max(len(self._labels(table[-1])) for table in question.tables if table)
+            estimates = [replace(estimate.suppress(small), among=among) for estimate in estimates]
+            notes.append(f"{len(estimates[counts].cells) - len(estimates[counts].suppressed):,} cells are shown")
         if question.round_to is not None:
             estimates = [estimate.round_to(question.round_to) for estimate in estimates]
         shown = zip(outputs, estimates, strict=True)
         return tuple(replace(output, estimate=estimate) for output, estimate in shown), notes
+
+    def _find_smaller(self, counts: Array, largest: int) -> Array:
+        """Return the places of cells that are not among the largest released counts of their group; ties go to earlier keys."""
+        smaller = np.zeros(len(counts), dtype=bool)
+        start = 0
+        for table, size in zip(self.question.tables, self.sizes, strict=True):
+            if table:
+                groups = counts[start : start + size].reshape(-1, len(self._labels(table[-1])))
+                order = np.argsort(-groups, axis=1, kind="stable")
+                np.put_along_axis(smaller[start : start + size].reshape(groups.shape), order[:, largest:], True, axis=1)
+            start += size
+        return np.flatnonzero(smaller)
 
     def _mechanism(self, measure: MeasuredMeasure, first: str) -> str:
         """Return in words how the cells of a measure were made."""
@@ -221,27 +244,25 @@ class PreparedTabulation:
         what = {"residuals": "residuals of tables", "marginals": "tables", "levels": "levels of areas"}[measure.form]
         return f"least squares over {len(measure.measured):,} {what} with noise; of the first: {first}"
 
-    def _estimate(self, measure: MeasuredMeasure, vectors: Sequence[Sequence[int]]) -> TableCells:
+    def _estimate(self, measure: MeasuredMeasure, vectors: Sequence[Array]) -> TableCells:
         """Return the cells of one measure from its noisy vectors."""
-        unit = measure.query.unit
         about: dict[str, Any] = {
             "tables": self.question.tables,
             "sizes": tuple(self.sizes),
             "noise": measure.noise,
-            "unit": unit,
+            "unit": measure.query.unit,
         }
         if measure.form == "own":
-            own = {}
-            for axes, vector in zip(measure.measured, vectors, strict=True):
-                shape = [self.compiled.sizes[axis] for axis in axes]
-                own[axes] = np.array([*vector], dtype=object).reshape(shape)
-            steps = self._in_order(own, 1)
+            own = {
+                axes: vector.reshape([self.compiled.sizes[axis] for axis in axes])
+                for axes, vector in zip(measure.measured, vectors, strict=True)
+            }
+            steps = self._in_order(own)
             if measure.finish != "whole":
-                return TableCells(cells=tuple(to_units(step, unit) for step in steps), linear=(), **about)
-            linear = tuple(float(step * unit) for step in steps)
-            return TableCells(
-                cells=tuple(to_units(max(step, 0), unit) for step in steps), linear=linear, least=0, **about
-            )
+                return TableCells(cells=scale_cells(steps, measure.query.unit), linear=(), **about)
+            shown = scale_cells(np.maximum(steps, 0), measure.query.unit)
+            linear = steps.astype(np.float64) * float(measure.query.unit)
+            return TableCells(cells=shown, linear=NumberColumn(linear), least=0, **about)
         own_order = tuple(tuple(self.compiled.places(table)) for table in self.question.tables)
         if measure.form == "levels":
             return self._estimate_areas(measure, vectors, own_order, about)
@@ -259,22 +280,15 @@ class PreparedTabulation:
         )
         estimates = _estimate_cells(self.compiled.sizes, measure, vectors, self.compiled.axes, bases, public)
         cells = {axes: estimate.cells for axes, estimate in estimates.items()}
-        linear = self._in_order(cells, float(unit))
+        whole = None
         if measure.finish == "whole":
             step = measure.coarse_step
-            try:
-                whole = make_whole(
-                    {axes: estimate / step for axes, estimate in cells.items()}, ordered=bases, known=public
-                )
-            except NotWhole:
-                pass
-            else:
-                shown = tuple(to_units(int(count) * step, unit) for count in self._in_order(whole, 1))
-                return TableCells(cells=shown, linear=linear, least=0, **about)
-        return TableCells(cells=linear, linear=(), **about)
+            with contextlib.suppress(NotWhole):
+                whole = make_whole({axes: cells[axes] / step for axes in cells}, ordered=bases, known=public)
+        return self._finish(measure, cells, whole, about)
 
     def _estimate_areas(
-        self, measure: MeasuredMeasure, vectors: Sequence[Any], own_order: tuple[Axes, ...], about: dict[str, Any]
+        self, measure: MeasuredMeasure, vectors: Sequence[Array], own_order: tuple[Axes, ...], about: dict[str, Any]
     ) -> TableCells:
         """Return the cells of one measure in nested areas, whole from the widest area down."""
         hierarchy = find_hierarchy(self.compiled)
@@ -283,55 +297,93 @@ class PreparedTabulation:
             self.compiled.sizes, own_order, "levels", measure.measured, measure.laws, (), parents
         )
         noisy = [
-            np.array(vector, dtype=np.float64).reshape(areas, -1)
-            for vector, areas in zip(vectors, hierarchy.areas, strict=True)
+            vector.astype(np.float64).reshape(areas, -1) for vector, areas in zip(vectors, hierarchy.areas, strict=True)
         ]
         levels = [estimate.cells for estimate in estimate_levels(hierarchy, noisy, measure.variances)]
-        unit = measure.query.unit
+        del noisy
 
         def collect(cells: Sequence[Any]) -> dict[Axes, Any]:
             return {axes: sum_table(axes, self.compiled.sizes, measure.measured, cells) for axes in self.compiled.axes}
 
-        linear = self._in_order(collect(levels), float(unit))
-        if measure.finish != "whole":
-            return TableCells(cells=linear, linear=(), **about)
-        step = measure.coarse_step
-        whole = make_levels_whole(hierarchy, [cells / step for cells in levels])
-        if unit.denominator == 1:
-            # Without a fraction a cell, of which there may be millions.
-            cells = self._in_order(collect(whole), step * unit.numerator)
-            return TableCells(cells=cells, linear=linear, least=0, **about)
-        counts = self._in_order(collect(whole), 1)
-        return TableCells(
-            cells=tuple(to_units(int(count) * step, unit) for count in counts), linear=linear, least=0, **about
-        )
+        whole = None
+        if measure.finish == "whole":
+            step = measure.coarse_step
+            scaled = levels if step == 1 else [cells / step for cells in levels]
+            whole = collect(make_levels_whole(hierarchy, scaled))
+        return self._finish(measure, collect(levels), whole, about)
 
-    def _in_order(self, cells: Mapping[Axes, Any], factor: float) -> tuple[Any, ...]:
-        """Return the cells of all tables, times a factor: each in the order of the table's own columns."""
-        flat: list[Any] = []
+    def _finish(
+        self,
+        measure: MeasuredMeasure,
+        linear: Mapping[Axes, Array],
+        whole: Mapping[Axes, Array] | None,
+        about: Mapping[str, Any],
+    ) -> TableCells:
+        """Return the cells that are shown: the linear estimates, in steps, or whole ones, in coarse steps, that they became."""
+        unit = measure.query.unit
+        estimates = NumberColumn(self._in_order(linear) * float(unit))
+        if whole is None:
+            return TableCells(cells=estimates, linear=(), **about)
+        shown = scale_cells(self._in_order(whole), measure.coarse_step * unit)
+        return TableCells(cells=shown, linear=estimates, least=0, **about)
+
+    def _in_order(self, cells: Mapping[Axes, Array]) -> Array:
+        """Return the cells of all tables, each in the order of the table's own columns."""
+        flat = []
         for table, axes in zip(self.question.tables, self.compiled.axes, strict=True):
             own = [axes.index(place) for place in self.compiled.places(table)]
-            turned = cells[axes].transpose(own) * factor
-            flat += np.reshape(turned, -1).tolist()
-        return tuple(flat)
+            flat.append(cells[axes].transpose(own).reshape(-1))
+        return np.concatenate(flat)
 
     def _keys(self) -> tuple[Key, ...]:
         """Return the keys of all cells: which table they are of, and the label in each column, None in columns it has not."""
-        labels: dict[str, list[Any]] = {name: [] for name in self.groups}
+        blocks: dict[str, list[tuple[Sequence[Any], int, int]]] = {name: [] for name in self.groups}
         for table, size in zip(self.question.tables, self.sizes, strict=True):
-            labels[BY_COLUMNS] += [name_table(table)] * size
-            own = {name: i for i, name in enumerate(table)}
-            declared = [self._labels(name) for name in table]
-            rows = list(itertools.product(*declared))
+            blocks[BY_COLUMNS].append(((name_table(table),), size, 1))
+            counts = [len(self._labels(name)) for name in table]
             for key in self.question.keys:
-                name = key.alias
-                labels[name] += [row[own[name]] for row in rows] if name in own else [None] * size
+                if key.alias in table:
+                    place = table.index(key.alias)
+                    each = math.prod(counts[place + 1 :])
+                    blocks[key.alias].append((self._labels(key.alias), each, math.prod(counts[:place])))
+                else:
+                    blocks[key.alias].append(((None,), size, 1))
         kinds = {name: label_kind(self._labels(name)) for name in self.groups[1:]}
-        return tuple(Key(name, tuple(column), kinds.get(name, "text")) for name, column in labels.items())
+        return tuple(Key(name, TiledColumn(tiles), kinds.get(name, "text")) for name, tiles in blocks.items())
 
     def _labels(self, name: str) -> tuple[Any, ...]:
         place = next(i for i, key in enumerate(self.question.keys) if key.alias == name)
         return self.compiled.keys[place].labels
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureTask:
+    """One measure of a tabulation that is to be measured, by its place, at a loss, and how it will be finished."""
+
+    question: Tabulation
+    compiled: CompiledTabulation
+    measure: int
+    loss: Loss
+    forecast: NoiseForecast
+    finish: Finish
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether the noise is Laplace."""
+        return isinstance(self.loss, PureDP)
+
+    @property
+    def unit(self) -> Fraction:
+        """The step in which the measure is counted."""
+        return self.compiled.vectors[self.measure].unit
+
+    def draft(
+        self, query: TabulationQuery | ResidualQuery | LevelQuery, form: Form, measured: tuple[Axes, ...]
+    ) -> MeasuredMeasure:
+        """Return what a query measures, with the laws of its noise; what that makes of the cells is still to be found."""
+        laws = tuple(self.forecast.laws(query, self.loss))
+        is_sum = self.compiled.vectors[self.measure].bounds is not None
+        return MeasuredMeasure(query, self.loss, form, measured, laws, (), self.finish, is_sum)
 
 
 def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> PreparedTabulation:
@@ -354,9 +406,10 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
             notes.append(f"{aggregate.alias} may be below 0, so its tables are linear estimates, not whole ones")
             finish = "linear"
         own = finish == "raw" or not compiled.is_additive(i)
+        task = MeasureTask(question, compiled, i, loss, forecast, finish)
         try:
             prepare = _measure_each if own else _measure_strategy if question.levels is None else _measure_levels
-            measures.append(prepare(question, compiled, i, loss, forecast, finish))
+            measures.append(prepare(task))
         except LossTooSmall as refused:
             refusals.append(refused)
         if own and finish != "raw":
@@ -379,12 +432,47 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
         notes.append(
             f"cells with a released count below {format_number(question.suppress_below)} are not shown, in any measure"
         )
+        notes += _describe_threshold(question, compiled, measures[_find_counts(question)])
+    if question.largest is not None:
+        notes.append(
+            f"the {question.largest:,} largest released counts of each group are shown, of the cells that agree in all columns "
+            "of a table but its last; chosen for being large, they are too large on average. Their intervals hold together for "
+            "the whole group they were chosen from"
+        )
     if question.round_to is not None:
         notes.append(
             f"what is shown is rounded to multiples of {format_number(question.round_to)}, each cell by itself: margins may "
             "differ from the sums of their parts by that"
         )
     return PreparedTabulation(question, compiled, tuple(measures), tuple(notes))
+
+
+def _find_counts(question: Tabulation) -> int:
+    """Return the place of the measure that counts rows."""
+    return next(i for i, measure in enumerate(question.measures) if isinstance(measure, Count) and measure.of is None)
+
+
+def _describe_threshold(question: Tabulation, compiled: CompiledTabulation, counts: MeasuredMeasure) -> list[str]:
+    """Return how many empty cells a threshold is expected to show, and which cells it hides, from public parameters alone.
+
+    A cell of no rows is shown where its noise reaches the threshold, so of N cells at most N times the chance of that are
+    expected, whatever the table is. A cell of as many rows as the threshold is shown half of the time, noise being symmetric.
+    """
+    threshold = question.suppress_below
+    assert threshold is not None
+    whole = ", of estimates before tables are made whole" if counts.finish == "whole" else ""
+    notes = []
+    for table, axes, noise in list(zip(question.tables, compiled.axes, counts.noise, strict=True))[:_LISTED]:
+        cells = compiled.cells(axes)
+        spurious = show_number(float(f"{cells * noise.chance_beyond(threshold, counts.query.unit):.3g}"))
+        # The one-sided quantile of 95% is the two-sided one of 90%.
+        sure = float(threshold) + float(noise.error(0.9, counts.query.unit))
+        notes.append(
+            f"by {name_table(table) or 'no column'}: of {cells:,} cells, at most {spurious} without a row are expected to be "
+            f"shown; cells of {show_number(float(threshold))} are shown half of the time, of {show_number(math.ceil(sure))} "
+            f"95%{whole}"
+        )
+    return notes
 
 
 def _describe_invariants(question: Tabulation) -> list[str]:
@@ -413,21 +501,13 @@ def _needed_amount(refused: LossTooSmall) -> float:
     return math.inf if refused.needed is None else float(next(iter(refused.needed.amounts().values())))
 
 
-def _measure_each(
-    question: Tabulation,
-    compiled: CompiledTabulation,
-    measure: int,
-    loss: Loss,
-    forecast: NoiseForecast,
-    finish: Finish,
-) -> MeasuredMeasure:
+def _measure_each(task: MeasureTask) -> MeasuredMeasure:
     """Return the measure that is released table by table, each with noise of its own."""
-    tables = compiled.axes
-    moved = [compiled.sensitivity(measure, axes, forecast.neighbors) for axes in tables]
+    question = task.question
+    tables = task.compiled.axes
+    moved = [task.compiled.sensitivity(task.measure, axes, task.forecast.neighbors) for axes in tables]
     weights = question.weights or (Fraction(1),) * len(tables)
-    pure = isinstance(loss, PureDP)
-    unit = compiled.vectors[measure].unit
-    is_sum = compiled.vectors[measure].bounds is not None
+    pure = task.is_pure
     # Laplace noise has a variance of l1^2 / share^2, Gaussian noise of l2^2 / share: these shares make the weighted sum least,
     # or the greatest weighted variance.
     costs = [float(s.l1) if pure else float(s.l2_squared) for s in moved]
@@ -436,7 +516,7 @@ def _measure_each(
         if question.objective == "greatest":
             scores.append(math.sqrt(weight) * cost if pure else float(weight) * cost)
         else:
-            cells = float(weight) * compiled.cells(axes)
+            cells = float(weight) * task.compiled.cells(axes)
             scores.append((cells * cost**2) ** (1 / 3) if pure else math.sqrt(cells * cost))
 
     def measure_within(limits: Mapping[Axes, float]) -> MeasuredMeasure:
@@ -446,12 +526,11 @@ def _measure_each(
             for score, axes in zip(scores, tables, strict=True)
         ]
         shares = _shares(_keep_needed(scores, needed))
-        query = TabulationQuery(question, measure, tables, shares, unit)
-        laws = tuple(forecast.laws(query, loss))
-        noise = tuple(CellNoise(law.variance() * float(unit) ** 2, own=law) for law in laws)
-        return MeasuredMeasure(query, loss, "own", tables, laws, noise, finish, is_sum)
+        draft = task.draft(TabulationQuery(question, task.measure, tables, shares, task.unit), "own", tables)
+        square = float(task.unit) ** 2
+        return replace(draft, noise=tuple(CellNoise(law.variance() * square, own=law) for law in draft.laws))
 
-    return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
+    return _keep_errors(task, measure_within)
 
 
 def _keep_needed(scores: Sequence[float], needed: Sequence[float]) -> list[float]:
@@ -469,31 +548,24 @@ def _keep_needed(scores: Sequence[float], needed: Sequence[float]) -> list[float
         fixed |= short
 
 
-def _measure_strategy(
-    question: Tabulation,
-    compiled: CompiledTabulation,
-    measure: int,
-    loss: Loss,
-    forecast: NoiseForecast,
-    finish: Finish,
-) -> MeasuredMeasure:
+def _measure_strategy(task: MeasureTask) -> MeasuredMeasure:
     """Return the measure whose tables follow by least squares from what a strategy measures."""
-    unit = compiled.vectors[measure].unit
-    is_sum = compiled.vectors[measure].bounds is not None
+    question = task.question
+    compiled = task.compiled
     tables = compiled.axes
     sizes = compiled.sizes
-    pure = isinstance(loss, PureDP)
-    square = float(unit) ** 2
+    pure = task.is_pure
+    square = float(task.unit) ** 2
     bases = find_bases(compiled)
-    public = compiled.invariants[measure]
+    public = compiled.invariants[task.measure]
     _check_public(compiled, public)
     if bases and pure:
         raise LossTooSmall(
             "ordered columns are measured with Gaussian noise: state a rho, or an epsilon with a delta", None
         )
-    low, high = compiled.vectors[measure].bounds or (0, 1)
+    low, high = compiled.vectors[task.measure].bounds or (0, 1)
     # A positive value exchanged for a negative one moves the residuals as one added row does, only further.
-    relation: Relation = "add_remove" if low < 0 < high else forecast.neighbors.relation
+    relation: Relation = "add_remove" if low < 0 < high else task.forecast.neighbors.relation
 
     def measure_within(limits: Mapping[Axes, float]) -> MeasuredMeasure:
         strategy = _choose(
@@ -509,10 +581,11 @@ def _measure_strategy(
         if not strategy:
             raise QuestionRefused("the invariants say all that the tables ask: nothing is left to measure")
         measured = tuple(entry.axes for entry in strategy)
-        marginals = TabulationQuery(question, measure, measured, tuple(entry.share for entry in strategy), unit)
-        query = marginals if pure else ResidualQuery(marginals)
-        laws = tuple(forecast.laws(query, loss))
-        draft = MeasuredMeasure(query, loss, "marginals" if pure else "residuals", measured, laws, (), finish, is_sum)
+        shares = tuple(entry.share for entry in strategy)
+        marginals = TabulationQuery(question, task.measure, measured, shares, task.unit)
+        draft = task.draft(
+            marginals if pure else ResidualQuery(marginals), "marginals" if pure else "residuals", measured
+        )
         blank = [np.zeros(compiled.cells(axes)) for axes in measured]
         expected = _estimate_cells(sizes, draft, blank, tables, bases, public)
         noise = []
@@ -520,11 +593,11 @@ def _measure_strategy(
         for table, axes in zip(question.tables, tables, strict=True):
             excess = weighted_excess(sizes, measured, draft.variances, axes, known=tuple(public)) if pure else 0.0
             variance = expected[axes].variance
-            differing: tuple[float, ...] = ()
+            differing: Sequence[float] = ()
             if any(axis in bases for axis in axes):
                 of_cells = cell_variances(sizes, expected[axes].parts, axes, bases) / max(variance, 1e-300)
                 own = [axes.index(place) for place in compiled.places(table)]
-                differing = tuple(np.minimum(of_cells.transpose(own).reshape(-1), 1.0).tolist())
+                differing = NumberColumn(np.minimum(of_cells.transpose(own).reshape(-1), 1.0))
             noise.append(CellNoise(variance * square, excess, None, differing))
             of_ranges = {
                 axis: float(range_variances(sizes, expected[axes].parts, axes, axis, bases).max()) * square
@@ -534,29 +607,20 @@ def _measure_strategy(
             ranges[table] = tuple((question.keys[axis].alias, variance) for axis, variance in of_ranges.items())
         return replace(draft, noise=tuple(noise), ranges=ranges)
 
-    return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
+    return _keep_errors(task, measure_within)
 
 
-def _measure_levels(
-    question: Tabulation,
-    compiled: CompiledTabulation,
-    measure: int,
-    loss: Loss,
-    forecast: NoiseForecast,
-    finish: Finish,
-) -> MeasuredMeasure:
+def _measure_levels(task: MeasureTask) -> MeasuredMeasure:
     """Return the measure whose tables are sums over nested areas, each level of which is measured."""
-    unit = compiled.vectors[measure].unit
-    is_sum = compiled.vectors[measure].bounds is not None
-    pure = isinstance(loss, PureDP)
+    question = task.question
+    compiled = task.compiled
     hierarchy = find_hierarchy(compiled)
     measured = tuple(level_axes(compiled))
     base: list[float] = []
 
     def measure_within(limits: Mapping[Axes, float]) -> MeasuredMeasure:
-        query = LevelQuery(question, measure, choose_shares(compiled, limits, base, pure=pure), unit)
-        laws = tuple(forecast.laws(query, loss))
-        draft = MeasuredMeasure(query, loss, "levels", measured, laws, (), finish, is_sum)
+        shares = choose_shares(compiled, limits, base, pure=task.is_pure)
+        draft = task.draft(LevelQuery(question, task.measure, shares, task.unit), "levels", measured)
         areas = find_area_variances(hierarchy, draft.variances)
         if not limits:
             base[:] = [float(variances.mean()) for variances in areas]
@@ -567,34 +631,33 @@ def _measure_levels(
             # Other cells of an area have noise of their own: a sum of them has the sum of their variances.
             cells = math.prod(compiled.sizes[axis] for axis in measured[0][1:])
             kept = compiled.cells(axes) / len(of_areas)
-            variances = of_areas * float(unit) ** 2 * cells / kept
+            variances = of_areas * float(task.unit) ** 2 * cells / kept
             widest = float(variances.max())
-            parts: tuple[float, ...] = ()
+            parts: Sequence[float] = ()
             if level is not None and float(variances.min()) < widest * (1 - 1e-9):
                 own = [compiled.sizes[place] for place in compiled.places(table)]
                 place = compiled.places(table).index(measured[level][0])
-                shape = [-1 if i == place else 1 for i in range(len(own))]
-                parts = tuple(np.broadcast_to((variances / widest).reshape(shape), own).reshape(-1).tolist())
+                parts = TiledColumn(
+                    [((variances / widest).tolist(), math.prod(own[place + 1 :]), math.prod(own[:place]))]
+                )
             # A sum of several Laplace noises has tails between those of one of them and normal ones.
-            noise.append(CellNoise(widest, 3.0 if pure else 0.0, None, parts))
+            noise.append(CellNoise(widest, 3.0 if task.is_pure else 0.0, None, parts))
         return replace(draft, noise=tuple(noise))
 
-    return _keep_errors(question, compiled, measure, forecast.loss, measure_within)
+    return _keep_errors(task, measure_within)
 
 
 def _keep_errors(
-    question: Tabulation,
-    compiled: CompiledTabulation,
-    measure: int,
-    loss: Loss,
-    measure_within: Callable[[Mapping[Axes, float]], MeasuredMeasure],
+    task: MeasureTask, measure_within: Callable[[Mapping[Axes, float]], MeasuredMeasure]
 ) -> MeasuredMeasure:
     """Return the measure within the errors that are stated for it; raises LossTooSmall where the loss allows none.
 
     `measure_within` takes the parts of its variance that each table may keep, as its strategy reckons them. What a unit moves
     and the law of the noise make the widths a little wider or narrower than that, so what was missed is corrected for.
     """
-    alias = question.measures[measure].alias
+    question = task.question
+    loss = task.forecast.loss
+    alias = question.measures[task.measure].alias
     stated = {error.table: float(error.half_width) for error in question.errors if error.measure == alias}
     answer = measure_within({})
     if not stated:
@@ -616,7 +679,7 @@ def _keep_errors(
     for _ in range(_TRIES):
         if max(ratios.values()) <= 1 + _CLOSE:
             return answer
-        limits = {compiled.axes[places[table]]: correction / ratio for table, ratio in first.items() if ratio > 0}
+        limits = {task.compiled.axes[places[table]]: correction / ratio for table, ratio in first.items() if ratio > 0}
         before = max(ratios.values())
         answer = measure_within(limits)
         ratios = find_ratios(answer)
@@ -681,7 +744,7 @@ def _estimate_cells(
     assert form in ("residuals", "marginals")
     noisy = {}
     for axes, vector in zip(measure.measured, vectors, strict=True):
-        noisy[axes] = np.array([float(step) for step in vector]).reshape([sizes[axis] for axis in axes])
+        noisy[axes] = vector.astype(np.float64).reshape([sizes[axis] for axis in axes])
     variances = dict(zip(measure.measured, measure.variances, strict=True))
     return estimate_tables(sizes, noisy, variances, tables, form=form, known=public, ordered=bases)
 
@@ -745,6 +808,19 @@ def _shares(scores: Sequence[float]) -> tuple[Fraction, ...]:
     part = _PART * len(scores)
     raised = [max(1, math.floor(score / total * part)) for score in scores]
     return tuple(Fraction(n, max(part, sum(raised))) for n in raised)
+
+
+def scale_cells(steps: Array, unit: Fraction) -> NumberColumn:
+    """Return whole steps in the measure's units, as `scale_steps`: an array where 64 bits and floats hold every product."""
+    if steps.dtype == np.int64 and len(steps):
+        # Not abs: of the least integer of 64 bits that is itself.
+        largest = max(int(steps.max()), -int(steps.min())) * unit.numerator
+        if unit.denominator == 1 and largest < 2**63:
+            return NumberColumn(steps * unit.numerator)
+        # A quotient of two floats that are exact is rounded once, as that of two whole numbers is.
+        if unit.denominator != 1 and max(largest, unit.denominator) <= 2**53:
+            return NumberColumn(steps * unit.numerator / unit.denominator)
+    return NumberColumn(scale_steps(steps.tolist(), unit))
 
 
 def _share(loss: Loss, share: Fraction) -> Loss:

@@ -11,7 +11,7 @@ import datetime
 import functools
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -220,7 +220,7 @@ def persons(count: int, rng: random.Random, ids: tuple[Any, ...]) -> list[Row]:
 
 
 @functools.cache
-def worlds(seed: int) -> list[list[Exact]]:
+def worlds(seed: int, kept: Sequence[int]) -> list[list[Exact]]:
     """Return what each text says of some pairs of tables that differ in the rows of one unit, in both."""
     rng = random.Random(seed)
     others = rows(rng.randrange(0, 7), rng, ids=("v", "w", None)), persons(4, rng, ("v", "w", None))
@@ -229,11 +229,11 @@ def worlds(seed: int) -> list[list[Exact]]:
         pool = [{**row, "d": rng.choice(DAYS[2:4]), "c": "a", "t": True} for row in pool]
     sets: list[list[Row]] = [[], pool, pool[:1], pool[1:], [pool[0]] * 3, rng.sample(pool, k=len(pool) // 2)]
     there = [[], [], *(persons(rng.randrange(0, 4), rng, ("u",)) for _ in range(4))]
-    made = []
+    pairs = []
     for own, here in zip(sets, there, strict=True):
         both = ([*others[0], *own], [*others[1], *here])
-        made.append(answers(*(rng.sample(table, k=len(table)) for table in both)))
-    return made
+        pairs.append([rng.sample(table, k=len(table)) for table in both])
+    return [answers(*pairs[number]) for number in kept]
 
 
 @functools.cache
@@ -249,16 +249,19 @@ def compiled_of(text: str) -> CompiledQuery:
     return compile_query(bind(text), step_domain(DOMAIN, bind(text).steps))
 
 
-# Two draws in which each text is moved; DuckDB takes 20 ms to read each text, for each table of each draw.
-DRAWS = [(0, 7), pytest.param(tuple(range(16)), marks=pytest.mark.deep)]
+# By draw, the tables that are compared: of two draws those in which each text moves as far as in all twelve of theirs. DuckDB
+# takes 20 ms to read each text, for each table of each draw.
+ALL = range(6)
+FEW = {0: (0, 1, 4, 5), 7: (0, 3)}
+DRAWS = [FEW, pytest.param(dict.fromkeys(range(16), ALL), marks=pytest.mark.deep)]
 
 
 @pytest.mark.parametrize("draws", DRAWS, ids=["two", "many"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
-def test_no_unit_moves_a_part_further_than_stated(relation: Relation, draws: Sequence[int]) -> None:
+def test_no_unit_moves_a_part_further_than_stated(relation: Relation, draws: Mapping[int, Sequence[int]]) -> None:
     reached = dict.fromkeys(TEXTS, Fraction(0))
-    for seed, (i, text) in itertools.product(draws, enumerate(TEXTS)):
-        found = [answer[i] for answer in worlds(seed)]
+    for (seed, kept), (i, text) in itertools.product(draws.items(), enumerate(TEXTS)):
+        found = [answer[i] for answer in worlds(seed, kept)]
         pairs = [(found[0], other) for other in found]
         if relation == "replace":
             pairs = list(itertools.combinations(found, 2))

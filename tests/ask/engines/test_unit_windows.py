@@ -6,7 +6,7 @@ import datetime
 import functools
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -129,8 +129,15 @@ def sensitivities(text: str, relation: Relation) -> list[Any]:
     return [s for part, s in zip(parts, sizes, strict=True) if part.terms]
 
 
+# By draw, the tables that are compared: of the first two draws those in which every question moves as far as in all twelve of
+# theirs. DuckDB takes 20 ms to read each question, for each table.
+ALL = range(6)
+FEW = {0: (0, 1), 1: (0, 3, 4)}
+DRAWS = [FEW, pytest.param(dict.fromkeys(range(16), ALL), marks=pytest.mark.deep)]
+
+
 @functools.cache
-def worlds(seed: int) -> list[list[Exact]]:
+def worlds(seed: int, kept: Sequence[int]) -> list[list[Exact]]:
     """Return what each question says of some tables that differ in the rows of one unit."""
     rng = random.Random(seed)
     others = rows(rng.randrange(0, 7), rng, ids=("v", "w", None))
@@ -139,16 +146,17 @@ def worlds(seed: int) -> list[list[Exact]]:
         # All on one day, or on few, so that order is decided by the cells.
         pool = [{**row, "d": rng.choice(DAYS[2:4])} for row in pool]
     sets = [[], pool, pool[:1], pool[1:], [pool[0]] * 3, rng.sample(pool, k=len(pool) // 2)]
-    return [answers(rng.sample([*others, *own], k=len(others) + len(own))) for own in sets]
+    tables = [rng.sample([*others, *own], k=len(others) + len(own)) for own in sets]
+    return [answers(tables[number]) for number in kept]
 
 
-@pytest.mark.parametrize("draws", [2, pytest.param(16, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("draws", DRAWS, ids=["2", "16"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
-def test_no_unit_moves_an_answer_further_than_stated(relation: Relation, draws: int) -> None:
+def test_no_unit_moves_an_answer_further_than_stated(relation: Relation, draws: Mapping[int, Sequence[int]]) -> None:
     """Each pair of tables differs in one unit's rows; the exact answers differ by at most each part's sensitivity."""
     reached = 0
-    for seed in range(draws):
-        found = worlds(seed)
+    for seed, kept in draws.items():
+        found = worlds(seed, kept)
         pairs = (
             [(found[0], other) for other in found]
             if relation == "add_remove"
@@ -171,9 +179,8 @@ def test_the_order_of_rows_is_nothing() -> None:
         table = [{**row, "d": rng.choice(DAYS[1:4])} for row in rows(30, rng, ids=("u", "v", None))]
         table += rng.sample(table, k=6)
         found = answers(table)
-        for _ in range(2):
-            rng.shuffle(table)
-            assert answers(table) == found
+        rng.shuffle(table)
+        assert answers(table) == found
 
 
 def test_a_window_is_taken_before_the_cap_of_rows() -> None:

@@ -123,12 +123,33 @@ def test_simulate_reads_any_table_with_declared_labels(capsys: pytest.CaptureFix
         (("--column", "color", "--labels", "red,green"), 2, "300 cells of column 'color' are none of the declared"),
         (("--column", "colour", "--labels", "red,blue"), 2, "no column 'colour'"),
         (("--column", "color", "--labels", "red,blue", "--value", "pink"), 3, "is not a declared value"),
-        (("--column", "color"), 3, "other files take --labels"),
     ):
         code, out, err = run(capsys, *plain, *wrong)
         assert (code, out) == (exit_code, "")
         assert says in err
         assert "blue" not in err or "--labels" in wrong
+    # without labels those that occur, and no more than can be chosen from
+    code, out, _ = run(capsys, *plain, "--column", "color", "--format", "json")
+    assert [(row["label"], row["true"]) for row in json.loads(out)["rows"][:2]] == [("blue", 300), ("red", 600)]
+    parquet.write_table(pa.table({"n": range(1001), "one": [1] * 1001}), tmp_path / "n.parquet")
+    for column, says in (("n", "1,001 values"), ("one", "one value alone"), ("m", "no column 'm'")):
+        code, _, err = run(
+            capsys, "simulate", "--data", str(tmp_path / "n.parquet"), "--column", column, "--epsilon", "1"
+        )
+        assert code in (2, 3)
+        assert says in err
+
+
+def test_simulate_knows_rappor_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("color\n" + "red\nblue\n" * 50)
+    simulate = ("simulate", "--data", str(tmp_path / "c.csv"), "--column", "color", "--protocol", "rappor")
+    code, out, _ = run(capsys, *simulate, "--f", "1/2", "--p", "1/2", "--q", "3/4")
+    assert code == 0
+    # one report of the paper's setting: .5371
+    assert "RAPPOR at epsilon 0.537" in out
+    code, _, err = run(capsys, *simulate, "--epsilon", "1")
+    assert code == 2
+    assert "rappor takes f, p and q" in err
 
 
 def example(*arguments: str) -> str:

@@ -318,7 +318,7 @@ def test_rationals_and_decimals_are_exact() -> None:
 BAD: dict[str, tuple[Callable[[Worlds], object], str]] = {
     "risk of 0": (lambda w: w.epsilon_for(risk=0), "risk .*above 0.*0.01"),
     "risk of 1": (lambda w: w.epsilon_for(risk=1), "risk .*below 1.*0.99"),
-    "risk that is text": (lambda w: w.epsilon_bound_for(risk=mistype("1/3")), "risk must be a number"),
+    "risk that is text": (lambda w: w.epsilon_bound_for(risk=mistype("a third")), "risk must be a number"),
     "risk of nan": (lambda w: w.epsilon_bound_for(risk=math.nan), "risk must be a finite"),
     "plays at epsilon 0": (lambda w: w.simulate(epsilon=0, runs=9, rng=Rng.seeded(1)), "at epsilon 0 the noise"),
     "epsilon below 0": (lambda w: w.risk_bound(epsilon=-1), "epsilon must be at least 0"),

@@ -19,7 +19,7 @@ ADD: dict[str, Any] = {"neighbors": "add_remove", "within": None}
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"query": "mode"}, "query 'mode'"),
+        ({"query": "kurtosis"}, "query 'kurtosis'"),
         ({"query": "medain"}, "did you mean 'median'"),
         ({"query": "quantile:1.5"}, "from 0 to 1"),
         ({"query": "quantile:nan"}, "from 0 to 1"),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,12 +61,29 @@ def test_the_reason_of_an_unbounded_square_names_it_and_the_fix() -> None:
         ("min(x, -3)", -2, None, 0),
         ("clip(x, 0, 10)*2", 20, 30, 0),
         ("+x", None, 4, 1),
+        ("x/2", None, None, 0.5),
+        ("x^2", 0, 10, 19),
+        ("2x", None, None, 2),
+        ("x**3", 0, 10, 271),
+        ("(1/4)*x + x/4", None, None, 0.5),
+        ("1/x", 1, 10, 0.5),
+        ("1/x", 1, None, 0.5),
+        ("1/x", None, -1, 0.5),
+        ("x**-2", 1, None, 0.75),
+        ("sqrt(x)", 0, 100, 1),
+        ("sqrt(x)", 0, None, 1),
+        ("x**0.5", 4, 4.25, math.sqrt(4.25) - 2),
+        ("exp(x)", 0, 2, math.e**2 - math.e),
+        ("exp(-x)", 0, None, 1 - 1 / math.e),
+        ("exp(x)", None, 0, 1 - 1 / math.e),
+        ("log(x)", 1, None, math.log(2)),
+        ("log(x)", 1, 100, math.log(2)),
     ],
 )
 def test_exact_figures(text: str, lower: float | None, upper: float | None, value: float) -> None:
     made = function_sensitivity(text, lower=lower, upper=upper)
     assert made.exact
-    assert made.value == value
+    assert made.value == pytest.approx(value, rel=1e-15)
 
 
 @pytest.mark.parametrize("text", ["x*x", "x*x*x - x", "abs(x)*x", "x*x*abs(x)", "x * clip(x, 0, 1)"])
@@ -97,6 +117,81 @@ expressions = st.recursive(
 )
 
 
+FUNCTIONS: dict[str, Any] = {
+    "x**2": lambda x: x**2,
+    "3*x - 1": lambda x: 3 * x - 1,
+    "1/(x + 2)": lambda x: 1 / (x + 2),
+    "sqrt(x) + log(x + 1)": lambda x: np.sqrt(x) + np.log(x + 1),
+    "exp(-x)": lambda x: np.exp(-x),
+    "abs(x - 3)": lambda x: abs(x - 3),
+    "clip(2*x, 0, 5)": lambda x: np.clip(2 * x, 0, 5),
+    "max(x, 1.5)": lambda x: np.maximum(1.5, x),
+    "min(x, 2)": lambda x: np.minimum(x, 2),
+    "x/3": lambda x: x / Fraction(3),
+    "7": lambda _: 7,
+    "x": lambda x: +x,
+}
+
+
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_a_python_function_is_read_as_its_text(text: str) -> None:
+    written = function_sensitivity(text, lower=0, upper=10)
+    assert function_sensitivity(FUNCTIONS[text], lower=0, upper=10).value == written.value
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: min(x, 3), "decides by the value of x"),
+        (lambda x: 1 if x > 2 else 0, "decides by the value of x"),
+        (math.sqrt, "use that of numpy"),
+        (np.sin, "numpy.sin is not understood"),
+        (lambda x: x * np.array([1, 2]), "not with ndarray"),
+        (lambda: 1, "cannot be read"),
+    ],
+)
+def test_a_function_that_is_no_expression_is_refused(function: Any, words: str) -> None:
+    with pytest.raises(QuestionRefused, match=words):
+        function_sensitivity(function, lower=0, upper=9)
+
+
+def test_small_and_large_numbers_keep_their_digits() -> None:
+    assert function_sensitivity("1e-200*x", lower=None, upper=None).value == pytest.approx(1e-200)
+    assert "3.5e+300" in function_sensitivity("3.5e300*x", lower=None, upper=None).because.lower()
+    with pytest.raises(DeclarationError, match="1e-400"):
+        function_sensitivity("1e-400*x", lower=None, upper=None)
+
+
+curved = st.recursive(
+    st.sampled_from(["x", "x", "1", "2.5", "0.5"]),
+    lambda e: st.one_of(
+        st.tuples(e, st.sampled_from("+-*"), e).map(lambda t: f"({t[0]}) {t[1]} ({t[2]})"),
+        e.map(lambda t: f"sqrt(abs({t}))"),
+        e.map(lambda t: f"exp(clip({t}, -3, 3))"),
+        e.map(lambda t: f"log(1 + ({t})**2)"),
+        e.map(lambda t: f"1 / (1 + ({t})**2)"),
+        e.map(lambda t: f"({t})**3 / 4"),
+        e.map(lambda t: f"(abs({t}) + 1)**-2"),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=curved, lower=st.integers(-4, 3), width=st.sampled_from([0.25, 1, 2, 5]))
+def test_no_two_points_beat_the_bound_of_curves(text: str, lower: int, width: float) -> None:
+    result = function_sensitivity(text, lower=lower, upper=lower + width)
+    code = compile(text, "f", "eval")
+    words = {**WORDS, "sqrt": math.sqrt, "exp": math.exp, "log": math.log}
+    points = [lower + width * i / 40 for i in range(41)]
+    values = np.array([float(eval(code, {"__builtins__": {}}, {**words, "x": x})) for x in points])
+    near = np.abs(np.subtract.outer(points, points)) <= 1
+    largest = float(np.abs(np.subtract.outer(values, values))[near].max())
+    assert result.value >= largest * (1 - 1e-9) - 1e-9
+    if result.exact:
+        assert result.value == pytest.approx(largest, rel=1e-6, abs=1e-9)
+
+
 @settings(max_examples=300, deadline=None)
 @given(text=expressions, lower=st.integers(-5, 3), width=st.sampled_from([0, 0.25, 0.5, 1, 2.5, 6]))
 def test_no_two_points_beat_the_bound(text: str, lower: int, width: float) -> None:
@@ -126,7 +221,8 @@ def test_bounds_on_x_only_help(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", " ", "y", "x +", "x ** 2", "x / 2", "x // 2", "x if x else 1", "lambda: x", "x.real", "x[0]", "f(x)",
+        "", " ", "y", "x +", "x ** x", "2 ** x", "x ** 65", "x ** 0.3", "x / 0", "1 / x", "sqrt(x - 1)",
+            "log(x)", "exp(x + 1e9)", "sin(x)", "sqrt(x, 2)", "x // 2", "x if x else 1", "lambda: x", "x.real", "x[0]", "f(x)",
         "__import__('os')", "abs(x, x)", "abs(e=x)", "clip(x, 0)", "clip(x, 1, 0)", "clip(x, x, 1)", "min(x)", "max(1, x)",
         "min(x, x*x)", "True", "'a'", "1j", "1e999", "x < 1", "not x", "~x", "(x, x)", "[x]", "x := 1", "min(*x)",
         "abs", "x()", "f'{x}'", "None", "...",

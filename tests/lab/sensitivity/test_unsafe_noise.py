@@ -39,7 +39,7 @@ def test_the_picture_is_marked() -> None:
     [
         ({"other": [1, 10, 11]}, "must be neighbors: they are 2 moves apart"),
         ({"other": [1, 2, 3]}, "0 moves apart"),
-        ({"epsilon": 0}, "epsilon must be a number above 0"),
+        ({"epsilon": 0}, "epsilon must be above 0"),
         ({"query": "count"}, "cannot move at all"),
         ({"neighbors": "bounded"}, 'called "replace" here'),
     ],

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -54,6 +54,7 @@ from sordino.core.accounting.concentration import pure_epsilon_for
 from sordino.core.accounting.events import ApproxEvent, GaussianEvent, LaplaceEvent
 from sordino.core.accounting.gaussian_dp import vectors_rho_for
 from sordino.core.accounting.zcdp import rho_for
+from sordino.core.columns import LISTED, NumberColumn
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.noisy import Noisy
@@ -267,7 +268,7 @@ class AdaptiveSession:
         cost = self._charge(event, amounts)
         unit = query.unit
         outputs = [
-            Output(name, Noisy(tuple(m.release(_whole(x), self._rng)), unit, m.law), m.describe())
+            Output(name, Noisy(_hold(m.release(_whole(x), self._rng)), unit, m.law), m.describe())
             for name, m, x in zip(query.names(), mechanisms, self._exact(query), strict=True)
         ]
         return self._make_release(query.describe(), ((), tuple(outputs)), event, cost)
@@ -435,8 +436,15 @@ class AdaptiveSession:
         return int(self._exact(candidate)[0][0])
 
 
-def _whole(vector: Any) -> Any:
-    return vector.tolist() if hasattr(vector, "tolist") else vector
+def _whole(vector: Any) -> Sequence[int]:
+    """Return an exact vector as Python's integers, or a long one in its array."""
+    if not hasattr(vector, "tolist"):
+        return cast(Sequence[int], vector)
+    return NumberColumn(vector) if len(vector) > LISTED else cast(Sequence[int], vector.tolist())
+
+
+def _hold(steps: Sequence[int]) -> Any:
+    return steps if isinstance(steps, NumberColumn) else tuple(steps)
 
 
 def pure_epsilon(loss: Loss) -> Fraction:

@@ -5,6 +5,7 @@ In the order of its journey: it is planned, its loss allocated, its statements w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections import Counter
@@ -121,8 +122,11 @@ def plan_aggregation(
     _check_groups(question, compiled, table, wider)
     bounded = compiled.bound(wider)
 
+    # Of staircase noise only epsilon is small: its rho is larger than that of Laplace noise, and a sample gains less from it.
+    staircase = not isinstance(table.cap, ZCDP) and question.sample is None
+
     def plan_at(loss: Loss, weights: Sequence[Fraction]) -> AggregationProcedure:
-        allocation = allocate(question, bounded, domain, loss, weights)
+        allocation = allocate(question, bounded, domain, loss, weights, staircase=staircase)
         return AggregationProcedure(
             question=question,
             event=allocation.event,
@@ -387,6 +391,8 @@ def allocate(
     domain: Domain,
     loss: Loss,
     weights: Sequence[Fraction] = (),
+    *,
+    staircase: bool,
 ) -> Allocation:
     """Allocate a loss to the parts of a question: quantiles, and aggregates that need noise, share by weight, or equally.
 
@@ -418,7 +424,7 @@ def allocate(
     additive = sum((shares[i] for i in noisy), Fraction(0))
     noise_shares = [share / additive if i in noisy else Fraction(0) for i, share in enumerate(shares)]
     noise_loss = scale_loss(rest, additive) if noisy else rest
-    vectors, mixes, event = _vectors(question, bounded, noise_shares, noise_loss)
+    vectors, mixes, event = _vectors(question, bounded, noise_shares, noise_loss, staircase=staircase)
     if isinstance(threshold, KeySelection) and counted is not None:
         vectors = _count_by(threshold, counted, vectors)
     # quantiles that share a draw are charged once, by the first of them
@@ -452,7 +458,7 @@ def _with_terms(resolved: CompiledQuery, vectors: Sequence[Sequence[NoisyVector]
 
 
 def _vectors(
-    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss
+    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss, *, staircase: bool
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
     """Return the vectors of each aggregate, their mixes, and the event of all; `shares` of the loss sum to 1, or to 0.
 
@@ -460,14 +466,14 @@ def _vectors(
     """
     moved = bounded.sensitivities
     if sum(map(len, moved)) > 1:
-        return _shared_vectors(question, bounded, shares, loss)
+        return _shared_vectors(question, bounded, shares, loss, staircase=staircase)
     resolved = bounded.compiled
     sized: list[tuple[Sensitivity, Fraction]] = []
     for several, parts, share in zip(moved, resolved.parts, shares, strict=True):
         for s, p in zip(several, parts, strict=True):
             still = s if share else _still(s)
             sized.append((still.rescale(1 / p.unit), share))
-    mechanisms, event = cheapest(sized, loss)
+    mechanisms, event = cheapest(sized, loss, staircase=staircase)
     rest = iter(mechanisms)
     planned = tuple(
         tuple(NoisyVector(a.alias, p, s, next(rest)) for p, s in zip(parts, several, strict=True))
@@ -477,14 +483,14 @@ def _vectors(
 
 
 def _shared_vectors(
-    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss
+    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss, *, staircase: bool
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
     """Return the same for several vectors: the fewest that answer all, by the strategy of least error."""
     from sordino.ask.queries.strategy import find_strategy
 
     strategy = find_strategy(question.aggregates, bounded, shares, squared=isinstance(loss, ZCDP))
     blocks = strategy.blocks
-    mechanisms, event = cheapest([(b.noise_sensitivity, b.share) for b in blocks], loss)
+    mechanisms, event = cheapest([(b.noise_sensitivity, b.share) for b in blocks], loss, staircase=staircase)
     starts = list(itertools.accumulate([len(b.vectors) for b in blocks], initial=0))
     planned = tuple(
         tuple(
@@ -684,7 +690,10 @@ class AggregationProcedure(Procedure):
             quantiles = self._quantiles(selection, keys)
             if lead not in draws:
                 first = statements[1][place] if statements[1] else None
-                draws[lead] = quantiles.draw(rows, rng, first=first)
+                with contextlib.ExitStack() as kept:
+                    # Whether several scans are planned is public; how many there are follows from the draws.
+                    scans = kept.enter_context(rows.keep_bounded()) if len(quantiles.widths) > 1 else rows
+                    draws[lead] = quantiles.draw(scans, rng, first=first)
             outputs += quantiles.outputs(draws[lead])
         question = self.question
         if not question.formulas and not question.hidden and question.after is None:

@@ -49,17 +49,21 @@ from sordino.ask.curator.question_reading import (
     registered_procedure,
     truer_refusal,
 )
+from sordino.ask.curator.series_session import open_series_session
 from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.aggregation import Aggregation
-from sordino.ask.queries.build import Column, Selection
+from sordino.ask.queries.build import AggregateExpr, Column, Selection
+from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.planning_watch import check_planning
 from sordino.ask.queries.query import refuse_foreign
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
+from sordino.ask.queries.series import Every, SeriesHandle, ask_series
 from sordino.ask.queries.sql.moments import current_moment
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.ask.queries.table_face import TableFace
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.lazy import load_feature
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.records import Charge
 from sordino.core.loss import Loss, LossArguments, Number, read_loss, show_arguments
@@ -71,6 +75,8 @@ from sordino.core.release import Release
 from sordino.core.source import PrivateTable, PublicTable
 
 if TYPE_CHECKING:
+    import datetime
+
     import pyarrow as pa
 
 T = TypeVar("T")
@@ -407,6 +413,60 @@ class Curator(TableFace):
         return open_above_threshold(
             self._table, self._charging, self._engine, self._rng, asked=total, count=count, monotone=monotone
         )
+
+    @show_arguments(LossArguments)
+    def series(
+        self,
+        measure: AggregateExpr | SqlText | Aggregation | None = None,
+        *,
+        over: str | None = None,
+        every: Every | None = None,
+        by: Column | Sequence[Column] = (),
+        where: Expr | None = None,
+        horizon: int | None = None,
+        start: datetime.date | str | None = None,
+        name: str | None = None,
+        confirm: Callable[[Plan], None] | None = None,
+        **loss: Unpack[LossArguments],
+    ) -> SeriesHandle:
+        """Open a series: the measure of every period, by declared keys, and its running totals, for one charge made now.
+
+        `over` is the column of days or moments, `every` is "day", "week", "month", "quarter" or "year". `start` is the first
+        period, else the first that is released; `horizon` the most periods, 10,000 if left out: a shorter one has less noise.
+        A series on a durable ledger has a `name`; the same arguments and name open it again, or the name alone, at no cost.
+        State rho, or epsilon and delta. A whole question in SQL may stand for the measure, `by` and `where`.
+        `confirm` is shown the plan before the charge, and stops by raising.
+
+            with people.series(sd.count(), over="day", every="day", by=["ward"], rho="0.5", name="wards") as wards:
+                wards.release("2026-11-24").table
+
+        Raises QuestionRefused for a measure, keys or loss that no series has, DeclarationError where the name is that of
+        another one, BudgetExhausted.
+        """
+        asked = None
+        question = None
+        if measure is None:
+            stated = (over, every, by or None, where, horizon, start, confirm, *loss.values())
+            if name is None or any(argument is not None for argument in stated):
+                raise QuestionRefused(
+                    "a series is opened by its measure, with over= and every=, or again by its name alone"
+                )
+        else:
+            whole = measure if isinstance(measure, AggregateExpr) else read_question(measure, self._table)
+            question = ask_series(whole, over=over, every=every, by=by, where=where, horizon=horizon, start=start)
+            asked = read_loss(**loss)
+        session = open_series_session(
+            self._table,
+            self._charging,
+            self._engine,
+            self._rng,
+            question=question,
+            name=name,
+            asked=asked,
+            confirm=confirm,
+        )
+        series: SeriesHandle = load_feature("Series")(session)
+        return series
 
     # ---- the budget and what was released
 

@@ -295,6 +295,19 @@ class DataAccess(StatementWriter):
         finally:
             sample.close()
 
+    @contextmanager
+    def keep_bounded(self) -> Iterator[DataAccess]:
+        """Give access to the same rows for several scans that bound them alike: an engine may do that once."""
+        keep = getattr(self._engine, "keep_bounded", None)
+        if keep is None:
+            yield self
+            return
+        engine = keep()
+        try:
+            yield self._with(engine)
+        finally:
+            engine.close()
+
     def run(self, statement: Statement) -> pa.Table:
         """Return the exact answer of a text; raises EngineFailed, without the engine's message."""
         if self._released is not None:

@@ -15,7 +15,7 @@ from sordino.ask.curator.aggregation_procedure import AggregationProcedure
 from sordino.ask.curator.plan import Answer, DataAccess, open_rows
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.mechanisms.additive_noise import Gaussian, Laplace, Mechanism
+from sordino.core.mechanisms.additive_noise import Gaussian, Laplace, Mechanism, Staircase
 from sordino.core.noise.rng import Rng
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ class _Recorder:
         self.event = mechanism.event
         self.law = mechanism.law
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return the noisy vector."""
         mechanism: Mechanism = self._mechanism
         noisy = mechanism.release(exact, rng)
-        l1 = mechanism.l1 if isinstance(mechanism, Laplace) else None
+        l1 = Fraction(mechanism.l1) if isinstance(mechanism, Laplace | Staircase) else None
         l2 = mechanism.l2_squared if isinstance(mechanism, Gaussian) else None
         self._records.append(RecordedNoise(self._name, tuple(map(int, exact)), tuple(noisy), l1, l2))
         return noisy

@@ -99,7 +99,7 @@ def query_release(release: Release, text: str) -> Release:
 
 def _as_block(release: Release, types: Sequence[tuple[str, str]], height: int) -> BlockAnswer:
     """Return a release as the answer of a private question, under names of these types, with the number of each row."""
-    cells = [part.labels if isinstance(part, Key) else part.estimate for part in release.parts]
+    cells = [tuple(part.labels) if isinstance(part, Key) else part.estimate for part in release.parts]
     columns = [(name, kind, cell) for (name, kind), cell in zip(types, cells, strict=True)]
     return BlockAnswer(f"{BLOCK}0", (*columns, (ROW, "BIGINT", tuple(range(height)))), _say_selection(release))
 

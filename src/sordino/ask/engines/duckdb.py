@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -18,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sordino.ask.engines.bounded import BoundedEngine
 from sordino.ask.engines.csv_lines import WILD, copy_marked, is_utf8, literal_path, read_csv, read_json, read_lines
 from sordino.ask.engines.duckdb_primitives import BINARY, DuckDBPrimitives
 from sordino.ask.engines.engine import EngineFailed, Statement
@@ -251,7 +253,13 @@ class DuckDBEngine:
 
     def write(self, select: exp.Select) -> Statement:
         """Return DuckDB's text of a tree; nothing is read."""
-        return Statement(write_tree(select), _is_one_row(select), reads_no_column=_reads_no_column(select))
+        relation = (select.args.get("from_") or select.args["from"]).this
+        return Statement(
+            write_tree(select),
+            _is_one_row(select),
+            reads_no_column=_reads_no_column(select),
+            bounded=relation.meta.get("bounded"),
+        )
 
     def run(self, select: exp.Select | Statement) -> pa.Table:
         """Return the exact answer of a tree, or of its text; raises EngineFailed, without DuckDB's message."""
@@ -394,6 +402,16 @@ class DuckDBEngine:
             run=self.run,
             close=lambda: self._drop(name),
         )
+
+    def keep_bounded(self) -> BoundedEngine:
+        """Return an engine that computes each bounded relation once, and keeps the columns needed until it is closed."""
+        return BoundedEngine(self._layout, self.unreadable_rows, self.write, self.run, self._keep, self._drop)
+
+    def _keep(self, statement: str) -> str | None:
+        """Store the rows of a SELECT, and return the name of the table; None where it failed."""
+        name = f"sordino_bounded_{next(self._samples)}"
+        self._mark_lines()
+        return name if self._execute(f'CREATE TEMP TABLE "{name}" AS {statement}', []) else None
 
     def _drop(self, name: str) -> None:
         self._execute(f'DROP TABLE IF EXISTS "{name}"', [])
@@ -679,8 +697,18 @@ def _fetch_row(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
         # else the connection would wait for the rest of the result
         connection.abort()
         raise
-    cells = [pa.array([cell], kind) for cell, (_, kind) in zip(row, names, strict=True)]
+    cells = [_one_cell(cell, kind) for cell, (_, kind) in zip(row, names, strict=True)]
     return pa.table(cells, names=[name for name, _ in names])
+
+
+def _one_cell(cell: Any, kind: pa.DataType | None) -> pa.Array:
+    """Return an Arrow array of one cell; of a whole number by its bytes, since `pa.array` of a list imports pandas, if there."""
+    import pyarrow as pa
+
+    if kind is None:
+        return pa.array([cell])
+    number = pa.py_buffer(int(cell or 0).to_bytes(kind.bit_width // 8, sys.byteorder, signed=True))
+    return pa.Array.from_buffers(kind, 1, [pa.py_buffer(b"\0") if cell is None else None, number])
 
 
 def duckdb_error() -> type[Exception]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from sordino.ask.engines.moment_cells import DAY_NANOS, duckdb_micros
+from sordino.ask.engines.engine import BoundedRelation
+from sordino.ask.engines.moment_cells import DAY_NANOS, clock_bounds, duckdb_micros
 from sordino.ask.engines.row_hash import unit_value
 from sordino.ask.engines.sql_primitives import SqlPrimitives
 from sordino.ask.engines.sql_text import CHOICE, literal_text, quote_name, quote_text, whole_text, write_tree
 from sordino.core.cell_grammar import DECIMAL, WHOLE
-from sordino.core.primitives import UnitCell
+from sordino.core.primitives import NARROW, Primitives, UnitCell
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -32,6 +34,10 @@ _FEW_COMPARED = 32
 _MOST_BITS = 2**20
 # bits for each value of a list, at most: its numbers may be sparse, and each bit is a character of the question's text
 _MOST_BITS_A_VALUE = 256
+# the most values of a column that have a bit each, whatever list they are compared with
+_MOST_SURE_BITS = 4096
+# the most numbers that a function is tabulated for: as many days are 22 years
+_MOST_TABULATED = 8192
 _PARTS_OF_TEXT = {"prefix": "starts_with", "suffix": "ends_with", "part": "contains"}
 
 
@@ -44,6 +50,8 @@ class DuckDBPrimitives(SqlPrimitives):
         super().__init__(layout)
         # The column with each text's place in a list that was joined.
         self._places: dict[tuple[str, str], str] = {}
+        # By the step of a moment: its microseconds, those of step `lower`, and those of a step.
+        self._moments: dict[str, tuple[str, int, int, int]] = {}
         # The columns of a CSV file whose cells are written as `Csv.formats` says.
         self._formatted = frozenset(layout.csv.formats(layout.domain.columns) if layout.csv is not None else ())
 
@@ -72,16 +80,19 @@ class DuckDBPrimitives(SqlPrimitives):
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values: by a join with the list of them."""
-        text = self.let(self._words(cell))
-        listed = _list_places(values)
-        place = self._places.get((text, listed))
+        return self._look_up_place(self._words(cell), _list_places(values))
+
+    def _look_up_place(self, text: str, listed: str) -> exp.Expression:
+        """Return sordino_place of the row of a relation whose sordino_value is a cell; NULL where there is none."""
+        cell = self.let(text)
+        place = self._places.get((cell, listed))
         if place is None:
-            # With a sub-query in place of the join, DuckDB would expand the expression of the text, each part as often as it is
+            # With a sub-query in place of the join, DuckDB would expand the expression of the cell, each part as often as it is
             # used: 15 GB to plan 97 keys of two dates. And a cast to an ENUM is slow where it fails.
             place = f"sordino_p{len(self._places)}"
-            same = f"sordino_l.{text} = sordino_r.sordino_value"
+            same = f"sordino_l.{cell} = sordino_r.sordino_value"
             self._add_join(f", sordino_r.sordino_place AS {place}", f"LEFT JOIN {listed} AS sordino_r ON {same}")
-            self._places[text, listed] = place
+            self._places[cell, listed] = place
         return self._tree(place)
 
     def is_text(self, cell: exp.Expression, texts: Sequence[str]) -> exp.Expression:
@@ -92,8 +103,15 @@ class DuckDBPrimitives(SqlPrimitives):
         place = self._words(self.place_of(self._tree(text), texts))
         return self._tree(f"(CASE WHEN {text} IS NOT NULL THEN {place} IS NOT NULL END)")
 
-    def is_code(self, code: exp.Expression, codes: Sequence[int]) -> exp.Expression:
-        """Return whether a whole number is one of several: of many by a bit for each, since a list is compared one by one."""
+    def is_code(self, code: exp.Expression, codes: Sequence[int], *, below: int | None = None) -> exp.Expression:
+        """Return whether a whole number is one of several: of many by a bit for each, since a list is compared one by one.
+
+        Where all numbers have a bit, no CASE is needed: then DuckDB looks up each entry of a dictionary once.
+        """
+        if below is not None and below <= _MOST_SURE_BITS and min(codes) >= 0 and max(codes) < below:
+            chosen = set(codes)
+            sure = "".join("1" if i in chosen else "0" for i in range(below))
+            return self._tree(f"(get_bit(CAST('{sure}' AS BIT), CAST({self._words(code)} AS INTEGER)) = 1)")
         most = min(_MOST_BITS, _MOST_BITS_A_VALUE * len(codes))
         if len(codes) <= _FEW_COMPARED or min(codes) < 0 or max(codes) > most:
             return super().is_code(code, codes)
@@ -105,6 +123,25 @@ class DuckDBPrimitives(SqlPrimitives):
         at = self.let(self._words(code))
         place = f"CASE WHEN {at} BETWEEN 0 AND {size} THEN {at} WHEN {at} IS NOT NULL THEN {size} END"
         return self._tree(f"(get_bit(CAST('{bits.decode()}' AS BIT), CAST({place} AS INTEGER)) = 1)")
+
+    def tabulate(
+        self,
+        value: exp.Expression,
+        ends: tuple[int, int],
+        function: Callable[[Primitives, exp.Expression], exp.Expression],
+    ) -> exp.Expression:
+        """Return the function of the value: of few numbers it is computed once for each, and joined."""
+        low, high = ends
+        # groups are few already
+        if high - low >= _MOST_TABULATED or self._cells is not None:
+            return function(self, value)
+        from sqlglot import exp
+
+        numbers = f"(SELECT unnest(range(CAST('{low}' AS BIGINT), CAST('{high + 1}' AS BIGINT))) AS sordino_value) AS sordino_t"
+        table = DuckDBPrimitives(replace(self._layout, unit=None))
+        result = self._words(function(table, exp.Var(this="sordino_value")))
+        listed = f"(SELECT sordino_value, {result} AS sordino_place FROM {table._stage(numbers)})"
+        return self._look_up_place(self._words(value), listed)
 
     def _source_of_groups(self, cells: exp.Select) -> exp.Expression:
         return self._relation(self._stage(f"({write_tree(cells)}) AS sordino_cells"))
@@ -158,6 +195,38 @@ class DuckDBPrimitives(SqlPrimitives):
         inside = self.let(f"CASE WHEN {cell} BETWEEN {low} AND {high} THEN {cell} {beyond} END")
         return self._column(f"CAST({inside} * CAST('{one}' AS DECIMAL({places + 1}, 0)) AS BIGINT)")
 
+    def moments(self, column: str, zone: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
+        """Return whole steps since 1970, clipped; a moment within the bounds, of a clock that stays, by one comparison."""
+        kind, cell = self._cell(column)
+        ends = clock_bounds(kind, zone, step, lower, upper)
+        if ends is None or column in self._layout.steps:
+            return super().moments(column, zone, step, lower, upper)
+        first, last = ends
+        # seconds and milliseconds become microseconds, missing where they are out of their range
+        moment = self.let(f"TRY_CAST({cell} AS {kind})")
+        low, high = (f"make_timestamp({end})" for end in ends)
+        if kind == "TIMESTAMPTZ":
+            low, high = (f"CAST({end} AS TIMESTAMPTZ)" for end in (low, high))
+        day = f"TRY_CAST({cell} AS DATE)"
+        size = int(step * 1_000_000)
+        # The difference is not negative, so the whole quotient rounds down.
+        micros = self.let(
+            f"CASE WHEN {moment} BETWEEN {low} AND {high} THEN epoch_us({moment}) WHEN {moment} < {low} THEN {whole_text(first)} "
+            f"WHEN {moment} > {high} THEN {whole_text(last)} WHEN {day} > CAST('1970-01-01' AS DATE) THEN {whole_text(last)} "
+            f"WHEN {day} IS NOT NULL THEN {whole_text(first)} END"
+        )
+        steps = self.let(f"({micros} - {whole_text(first)}) // {whole_text(size)} + {whole_text(lower)}")
+        self._moments[steps] = (micros, first, size, lower)
+        return self._tree(steps)
+
+    def quotient(self, value: exp.Expression, moved: int, size: int) -> exp.Expression:
+        """Return the quotient; of a moment's steps, which are one themselves, by one division of its microseconds."""
+        micros, first, step, lower = self._moments.get(self._words(value), ("", 0, 1, 0))
+        away = (lower + moved) * step - first
+        if not micros or size == 1 or max(abs(away), step * size) >= NARROW:
+            return super().quotient(value, moved, size)
+        return self._tree(f"(({micros} + {whole_text(away)}) // {whole_text(step * size)})")
+
     def _find_few(self, value: exp.Expression) -> tuple[str, int, int] | None:
         """Return the cell and bounds of a clipped step, where so few cells lie within them that they may have a dictionary."""
         clip = self._clips.get(value.name) if value.key == "var" and self._layout.has_dictionaries else None
@@ -197,6 +266,17 @@ class DuckDBPrimitives(SqlPrimitives):
         if self._layout.csv is not None and column not in self._joined:
             return self._cell(column)[1]
         return super()._trim(column)
+
+    def source(self) -> exp.Expression:
+        """Return the relation, and as its meta data the part of it that bounds contributions."""
+        relation = super().source()
+        if self._bounded is not None and self._bounded_at and relation.key == "var":
+            text, stage = self._bounded
+            steps = {name for name, level in self._levels.items() if level < stage}
+            columns = {quote_name(column) for column in self._layout.physical}
+            joined = {name for _, name in self._joined.values()}
+            relation.meta["bounded"] = BoundedRelation(self._order_rows(text), frozenset(steps | columns | joined))
+        return relation
 
     def _limit_rank(self, rank: str, most: int) -> None:
         self._restrict(f"true QUALIFY {rank} <= {most}")

@@ -30,15 +30,25 @@ class EngineFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class BoundedRelation:
+    """The part of a statement's text that bounds contributions: a relation, and the names of its columns."""
+
+    text: str
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Statement:
     """A SELECT in an engine's dialect, written before the question is charged; `one_row` says that it has no GROUP BY.
 
-    `reads_no_column` says that it only counts rows, which DuckDB may take from the footers of files.
+    `reads_no_column` says that it only counts rows, which DuckDB may take from the footers of files. `bounded` is the relation
+    that an engine may compute once for several statements.
     """
 
     text: str
     one_row: bool = False
     reads_no_column: bool = False
+    bounded: BoundedRelation | None = None
 
 
 class Engine(Protocol):
@@ -81,3 +91,6 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release the engine's resources."""
+
+    # An engine may also have `keep_bounded() -> Engine`: an engine over the same rows that computes the bounded relation of its
+    # statements once, and keeps it until it is closed; closing it leaves this engine open.

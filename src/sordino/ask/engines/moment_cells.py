@@ -99,6 +99,23 @@ def moment_steps(kind: str, cell: str, on: TimeWords, zone: str, step: Fraction,
     return f"CAST(({clipped} - ({low})) // {step_micros} + ({lower}) AS BIGINT)"
 
 
+def clock_bounds(kind: str, zone: str, step: Fraction, lower: int, upper: int) -> tuple[int, int] | None:
+    """Return the first and the last microsecond of the bounds as cells of a type show them; None where a clock changes between.
+
+    Theorem: where the cells' clock is always as far from UTC, within the bounds and beyond, a moment is clipped alike by its
+    own clock and by UTC.
+    """
+    if kind not in ("TIMESTAMP", "TIMESTAMPTZ"):
+        return None
+    away: tuple[int, ...] = (0,)
+    if kind == "TIMESTAMP":
+        away = offsets(zone, math.floor(lower * step), math.ceil(upper * step)).values
+    step_micros = int(step * _MICROS)
+    first = lower * step_micros + away[0] * _MICROS
+    last = (upper + 1) * step_micros - 1 + away[0] * _MICROS
+    return (first, last) if len(away) == 1 and first > FIRST_MICROS and last < LAST_MICROS else None
+
+
 def refine_times(table: pa.Table) -> pa.Table:
     """Return an Arrow table whose moments in seconds or milliseconds are in microseconds, those out of range missing.
 

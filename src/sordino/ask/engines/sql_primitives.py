@@ -16,6 +16,7 @@ from sordino.ask.engines.moment_cells import MOMENTS, bisect_steps, day_steps, m
 from sordino.ask.engines.row_hash import FORMS, CellNumber, hash_cells, unit_rows_select, window_text
 from sordino.ask.engines.sql_text import case_bounds, float_text, public_name, quote_name, quote_text, whole_text
 from sordino.ask.engines.table_layout import TableLayout
+from sordino.ask.queries.expressions.sql_trees import add, constant, divide
 from sordino.core.cell_grammar import BLANKS, FALSE, TRUE
 from sordino.core.domain import STORED, Boolean, Category, Date, DateTime, Integer, Real
 from sordino.core.neighbors import ContributionBounds, Neighbors
@@ -95,6 +96,10 @@ class SqlPrimitives(ABC):
         # The joined rows that one row may have become.
         self._copies = 1
         self._is_bounded = False
+        # The number of conditions up to the last that bounds contributions.
+        self._bounded_at = 0
+        # The relation that this condition ends, and the number of stages before it.
+        self._bounded: tuple[str, int] | None = None
         # The cells that name a row's unit and group.
         self._unit_group = ""
         self._counts: str | None = None
@@ -108,6 +113,8 @@ class SqlPrimitives(ABC):
         self._row_cap: int | None = None
         # The SELECT whose rows these are, where they are not those of a table.
         self._cells: exp.Select | None = None
+        # Cells in days that take the place of columns while a part is built.
+        self._given: dict[str, exp.Expression] = {}
         # The last rank that rows were restricted by, and the numbers of stages, conditions and joins then.
         self._last_rank = ("", 0, 0, 0)
 
@@ -153,6 +160,7 @@ class SqlPrimitives(ABC):
 
     def _write_stage(self, relation: str) -> str:
         """Return the relation with each stage's steps, the conditions in their places between them."""
+        place = 0
         for i in range(len(self._stages) + 1):
             for level, columns, on, name in self._joins:
                 if level == i:
@@ -161,6 +169,9 @@ class SqlPrimitives(ABC):
             for level, condition in self._conditions:
                 if level == i:
                     relation = f"(SELECT * FROM {relation} WHERE {condition}) AS sordino_w{i}"
+                    place += 1
+                    if place == self._bounded_at:
+                        self._bounded = (relation, i)
             if i < len(self._stages) and self._stages[i]:
                 steps = ", ".join(f"{text} AS {name}" for text, name in self._stages[i].items())
                 relation = f"(SELECT *, {steps} FROM {relation}{self.fence}) AS sordino_s{i}"
@@ -187,6 +198,35 @@ class SqlPrimitives(ABC):
         clipped = self.let(f"CASE {inside} {case_bounds(cell, lower, upper)} END")
         self._clips[clipped] = (cell, lower, upper)
         return self._tree(clipped)
+
+    def name(self, value: exp.Expression) -> exp.Expression:
+        """Return the step of a value."""
+        return self._column(self._words(value))
+
+    def quotient(self, value: exp.Expression, moved: int, size: int) -> exp.Expression:
+        """Return the quotient by a division of a sum."""
+        return divide(add(lambda _: value, constant(moved)), size)(self)
+
+    def with_cell(
+        self, column: str, cell: exp.Expression, build: Callable[[Primitives], exp.Expression]
+    ) -> exp.Expression:
+        """Return what `build` makes where `days` of a column is `cell`."""
+        given = self._given
+        self._given = given | {column: cell}
+        try:
+            return build(self)
+        finally:
+            self._given = given
+
+    def tabulate(
+        self,
+        value: exp.Expression,
+        ends: tuple[int, int],
+        function: Callable[[Primitives, exp.Expression], exp.Expression],
+    ) -> exp.Expression:
+        """Return the function of the value, computed for each row."""
+        del ends
+        return function(self, value)
 
     def unclip(self, value: exp.Expression, op: str, steps: int) -> exp.Expression:
         """Return the cell before it was clipped, where that compares with a number of steps like the clipped one.
@@ -353,6 +393,8 @@ class SqlPrimitives(ABC):
 
     def days(self, column: str, lower: datetime.date, upper: datetime.date) -> exp.Expression:
         """Return days since 1970-01-01, clipped; a timestamp counts by its own clock's day, text is parsed as 2000-01-31."""
+        if column in self._given:
+            return self._given[column].copy()
         if column in self._layout.steps:
             first = datetime.date(1970, 1, 1)
             return self.integer(column, (lower - first).days, (upper - first).days)
@@ -368,8 +410,9 @@ class SqlPrimitives(ABC):
         """Return whether a text is one of several."""
         return self._tree(f"({self._words(cell)} IN ({', '.join(map(quote_text, texts))}))")
 
-    def is_code(self, code: exp.Expression, codes: Sequence[int]) -> exp.Expression:
+    def is_code(self, code: exp.Expression, codes: Sequence[int], *, below: int | None = None) -> exp.Expression:
         """Return whether a whole number is one of several."""
+        del below
         return self._tree(f"(({self._words(code)}) IN ({', '.join(map(whole_text, codes))}))")
 
     def of_groups(self, cells: exp.Select) -> Self:
@@ -577,6 +620,17 @@ class SqlPrimitives(ABC):
         """Whether a column names each row's unit."""
         return self._layout.unit is not None and self._layout.unit.column is not None
 
+    def is_unit(self, column: str) -> bool:
+        """Return whether a column names each row's unit."""
+        return self._layout.unit is not None and self._layout.unit.column == column
+
+    def distinct_units(self) -> exp.Expression:
+        """Return the cell that distinguishes units, rows without one dropped."""
+        self._is_bounded = True
+        unit = self.let(self._unit())
+        self._restrict(f"{unit} IS NOT NULL")
+        return self._tree(unit)
+
     def bound_contributions(
         self, keys: Sequence[exp.Expression], requested: ContributionBounds | None, *, totals: bool
     ) -> list[exp.Expression]:
@@ -621,6 +675,7 @@ class SqlPrimitives(ABC):
             self._row_cap = bounds.max_rows_per_group
         self._read_before = self._read
         self._read = set()
+        self._bounded_at = len(self._conditions)
         return [self._tree(g) for g in groups]
 
     def _stage(self, relation: str) -> str:

@@ -332,6 +332,11 @@ class CompiledQuery:
         if self.condition is not None:
             # first, so that what follows is computed for the remaining rows alone
             on.keep(self.condition(on))
+        if self._counts_units(on):
+            # Any bounds keep a row of each unit that has one, so they need not be applied.
+            cell = on.distinct_units()
+            counted = [_name(_count_distinct(cell), f"t{i}") for i in range(len(self.terms))]
+            return _select(counted, on.source(), 0)
         # bounds act on codes; and different values of several raw cells with one code do not add up
         direct = on.has_units or any(t.kind in ("distinct", "combinations", "distinct_sum") for t in self.terms)
         codes = [k.row_code(on) if direct else k.build(on) for k in self.keys]
@@ -344,6 +349,22 @@ class CompiledQuery:
         # the source comes last, when every step has its name
         select = _select(columns, on.source(), len(codes))
         return self._by_code(select, on) if any(k.code for k in self.keys) and not direct else select
+
+    def _counts_units(self, on: Primitives) -> bool:
+        """Return whether it counts the different units of its rows, in all, and nothing else."""
+        if not on.has_units or self.keys or self.bins or self.within is not None or not self.terms:
+            return False
+        # `presence` of a column by itself
+        return all(
+            t.kind == "distinct"
+            and not t.others
+            and t.of is not None
+            and isinstance(t.of.meaning, tuple)
+            and t.of.meaning[0] == "present"
+            and isinstance(t.of.meaning[1], Name)
+            and on.is_unit(t.of.meaning[1].name)
+            for t in self.terms
+        )
 
     def _by_code(self, cells: exp.Select, on: Primitives) -> exp.Select:
         """Return the SQL tree that makes codes of the raw cells that rows were grouped by, and adds those groups up."""
@@ -377,6 +398,12 @@ def _name(of: exp.Expression, alias: str) -> exp.Expression:
     from sqlglot import exp
 
     return exp.Alias(this=of, alias=exp.Identifier(this=alias, quoted=False))
+
+
+def _count_distinct(cell: exp.Expression) -> exp.Expression:
+    from sqlglot import exp
+
+    return exp.Count(this=exp.Distinct(expressions=[cell.copy()]))
 
 
 def _select(columns: list[exp.Expression], source: exp.Expression, keys: int) -> exp.Select:

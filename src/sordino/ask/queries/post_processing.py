@@ -141,8 +141,17 @@ def finish_answer(
         keys = tuple(Key(k.name, tuple(k.labels[i] for i in places), k.kind) for k in keys)
         outputs = tuple(Output(o.name, take_rows(o.estimate, places), o.mechanism) for o in outputs)
         if selected:
-            outputs = tuple(Output(o.name, Selected(o.estimate, max(1, rows)), o.mechanism) for o in outputs)
+            outputs = tuple(Output(o.name, _as_selected(after, o, max(1, rows)), o.mechanism) for o in outputs)
     return keys, tuple(o for o in outputs if o.name not in hidden)
+
+
+def _as_selected(after: PostProcessing, output: Output, rows: int) -> Selected:
+    """Return the estimate of rows that were chosen from `rows`: of the column whose first values are shown, as such."""
+    if after.limit and not after.offset and after.having is None and after.order:
+        node, descending = after.order[0]
+        if isinstance(node, Name) and node.name == output.name:
+            return Selected(output.estimate, rows, top=after.limit, rising=not descending)
+    return Selected(output.estimate, rows)
 
 
 def _add_formulas(

@@ -27,6 +27,7 @@ from sordino.ask.queries.expressions import nodes
 from sordino.ask.queries.expressions.keys import KEY_SELECTIONS, KeyList, check_min_units, key_list
 from sordino.ask.queries.formulas import FormulaColumn
 from sordino.ask.queries.joins import Join, Unnest
+from sordino.ask.queries.moment_matrix import MomentMatrix, check_moments
 from sordino.ask.queries.per_unit import PerUnit, UnitValue
 from sordino.ask.queries.post_processing import PostProcessing
 from sordino.ask.queries.query import Aggregate
@@ -50,7 +51,7 @@ from sordino.core.source import PublicTable
 _NODES: tuple[type, ...] = get_args(nodes.Node)
 _AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, DistinctSum, Quantile)
 _STEPS: tuple[type, ...] = (Join, Unnest, PerUnit, UnitSequence)
-_QUESTIONS: list[type] = [Aggregation, MostCommon, Tabulation]
+_QUESTIONS: list[type] = [Aggregation, MostCommon, Tabulation, MomentMatrix]
 _PARTS = (
     *_QUESTIONS,
     *(Grouping, PostProcessing, FormulaColumn, KeyList, UnitValue, ContributionBounds),
@@ -288,6 +289,8 @@ def _check(part: Any) -> Any:
         return _check_aggregation(part)
     if isinstance(part, Tabulation):
         return check_tabulation(part)
+    if isinstance(part, MomentMatrix):
+        return check_moments(part)
     if isinstance(part, Sum) and part.per_unit is not None and part.per_unit[0] > part.per_unit[1]:
         raise QuestionRefused("per_unit takes the lower bound first, such as per_unit=(0, 500)")
     if isinstance(part, DistinctSum) and part.power not in (0, 1, 2):

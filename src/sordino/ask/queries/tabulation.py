@@ -46,12 +46,10 @@ Table = tuple[str, ...]
 Objective = Literal["sum", "greatest"]
 LevelShares = Literal["equal", "least"]
 
-# Cells of all tables together: a release holds each with its keys.
-_MOST_CELLS = 1_000_000
+# Cells of all tables together, and of the smallest of nested areas by all other columns: a release holds each.
+_MOST_CELLS = 6_000_000
 _MOST_TABLES = 10_000
 _MOST_MEASURES = 64
-# Cells of the smallest of nested areas, which are arrays, and of all tables of them.
-_MOST_AREA_CELLS = 6_000_000
 # Keys of a column that is measured for ranges.
 _MOST_ORDERED = 1_024
 # Cells that several tables are counted by in one scan, from which each follows by sums.
@@ -126,6 +124,7 @@ class Tabulation:
     row_weights: str | None = None
     suppress_below: Fraction | None = None
     round_to: Fraction | None = None
+    largest: int | None = None
 
     # The feature that plans the algorithm which answers such questions.
     algorithm: ClassVar[str] = "prepare_tabulation"
@@ -175,6 +174,7 @@ class Tabulation:
         counted = "" if self.row_weights is None else f", each row counted by its {self.row_weights}"
         published = "" if self.suppress_below is None else f", none of fewer than {format_number(self.suppress_below)}"
         published += "" if self.round_to is None else f", rounded to multiples of {format_number(self.round_to)}"
+        published += "" if self.largest is None else f", the {self.largest:,} largest of each group"
         return f"{what}{counted}, {'; '.join(shown)}{where}; {how}{least}{published}{given}"
 
     def identity(self) -> str:
@@ -204,6 +204,8 @@ class Tabulation:
         for name, base in (("suppress_below", self.suppress_below), ("round_to", self.round_to)):
             if base is not None:
                 data[name] = format_number(base)
+        if self.largest is not None:
+            data["largest"] = self.largest
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -222,6 +224,7 @@ def tabulate(
     row_weights: str | None = None,
     suppress_below: Number | None = None,
     round_to: Number | None = None,
+    largest: int | None = None,
 ) -> Tabulation:
     """Ask for many tables at once: one plan, one charge, one answer in which the tables agree.
 
@@ -240,7 +243,8 @@ def tabulate(
 
     Of surveys, `row_weights` names the column of sampling weights: each row counts by its own, clipped to the declared bounds.
     Cells whose released count is below `suppress_below` are not shown, and what is shown is rounded to multiples of
-    `round_to`: both look at released numbers alone.
+    `round_to`. Of many keys, `largest` shows the k largest released counts of each group: of a table's cells that agree in all
+    of its columns but the last. All three look at released numbers alone.
 
     Raises QuestionRefused for tables, measures or weights that make no sense; what the columns declare is checked by `plan`.
 
@@ -279,6 +283,7 @@ def tabulate(
         "row_weights": row_weights,
         "suppress_below": None if suppress_below is None else to_fraction(suppress_below, name="suppress_below"),
         "round_to": None if round_to is None else to_fraction(round_to, name="round_to"),
+        "largest": largest,
     }
     return check_tabulation(replace(question, **survey))
 
@@ -530,6 +535,16 @@ def _check_survey(question: Tabulation) -> None:
         raise QuestionRefused(
             "suppress_below looks at the released count of a cell: have sd.count() among the measures"
         )
+    if question.largest is None:
+        return
+    if not isinstance(question.largest, int) or isinstance(question.largest, bool) or question.largest < 1:
+        raise QuestionRefused(
+            f"largest is how many counts of each group are shown, 1 or more, not {question.largest!r:.40}"
+        )
+    if not counts:
+        raise QuestionRefused("largest looks at the released count of a cell: have sd.count() among the measures")
+    if not any(question.tables):
+        raise QuestionRefused("largest chooses among the keys of a table's last column, and the total has none")
 
 
 def check_tabulation(question: Tabulation) -> Tabulation:
@@ -685,6 +700,8 @@ class CompiledTabulation:
         if self.condition is not None:
             on.keep(self.condition(on))
         own = {place: self.keys[place] for place in self.scanned}
+        if set(axes) == set(own) and self._may_count_cells_first(on):
+            return self._select_by_cells(on, axes)
         codes = {place: k.build(on) if k.code is None else k.code(on, k.build(on)) for place, k in own.items()}
         if codes:
             present = [
@@ -694,8 +711,34 @@ class CompiledTabulation:
         columns = [exp.alias_(codes[axis], f"k{i}") for i, axis in enumerate(axes)]
         terms = [vector.terms[0][1].sql(on) for vector in self.vectors]
         columns += [exp.alias_(term, f"t{i}") for i, term in enumerate(terms)]
-        select = exp.Select(expressions=columns).from_(on.source())
-        return select.group_by(*(exp.Literal.number(i + 1) for i in range(len(axes)))) if axes else select
+        return _group(exp.Select(expressions=columns).from_(on.source()), len(axes))
+
+    def _may_count_cells_first(self, on: Primitives) -> bool:
+        """Whether rows may be grouped by raw cells, and the groups by codes after: bounds and different values need the codes."""
+        additive = all(self.is_additive(measure) for measure in range(len(self.vectors)))
+        return additive and not on.has_units and any(self.keys[place].code for place in self.scanned)
+
+    def _select_by_cells(self, on: Primitives, axes: Sequence[int]) -> exp.Select:
+        """Return the tree of `select` that looks up codes of groups, not of rows: with 10,000 keys in half the time.
+
+        Groups without a key in one of the columns have NULL there: `read_cells` leaves them out.
+        """
+        from sqlglot import exp
+
+        cells = [exp.alias_(self.keys[axis].build(on), f"k{i}") for i, axis in enumerate(axes)]
+        cells += [exp.alias_(vector.terms[0][1].sql(on), f"t{i}") for i, vector in enumerate(self.vectors)]
+        groups = on.of_groups(_group(exp.Select(expressions=cells).from_(on.source()), len(axes)))
+        codes = [self.keys[axis].code_of(groups, exp.column(f"k{i}")) for i, axis in enumerate(axes)]
+        columns = [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
+        columns += [exp.alias_(exp.Sum(this=exp.column(f"t{i}")), f"t{i}") for i in range(len(self.vectors))]
+        return _group(exp.Select(expressions=columns).from_(groups.source()), len(axes))
+
+
+def _group(select: exp.Select, keys: int) -> exp.Select:
+    """Return a SELECT grouped by its first columns."""
+    from sqlglot import exp
+
+    return select.group_by(*(exp.Literal.number(i + 1) for i in range(keys))) if keys else select
 
 
 def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulation:
@@ -732,7 +775,7 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
     public = tuple(_place_invariants(question, measure.alias, declared) for measure in question.measures)
     compiled = CompiledTabulation(question, declared, condition, tuple(vectors), parents, public)
     total = 0
-    most = _MOST_CELLS if question.levels is None else _MOST_AREA_CELLS
+    most = _MOST_CELLS
     if compiled.cells(compiled.scanned) > most and question.levels is not None:
         raise QuestionRefused(
             f"the smallest areas by all other columns have {compiled.cells(compiled.scanned):,} cells, and at most {most:,} are "
@@ -950,16 +993,34 @@ class TabulationQuery:
 
 
 def read_cells(table: pa.Table, axes: Sequence[int], measure: int, sizes: Sequence[int]) -> Any:
-    """Return the exact value of a measure in each cell: an array over the axes, of 64-bit integers where every sum fits."""
+    """Return the exact value of a measure in each cell: an array over the axes, of 64-bit integers where every sum fits.
+
+    Rows of the answer without a key in one of the columns are left out.
+    """
     shape = tuple(sizes[axis] for axis in axes)
-    values = [0 if value is None else int(value) for value in table.column(f"t{measure}").to_pylist()]
-    kind = np.int64 if sum(map(abs, values)) < 2**62 else object
-    exact_cells = np.zeros(shape, dtype=kind)
+    for i in range(len(axes)):
+        if table.column(f"k{i}").null_count:
+            table = table.filter(table.column(f"k{i}").is_valid())
+    values = _read_steps(table.column(f"t{measure}"))
+    exact_cells = np.zeros(shape, dtype=values.dtype)
     if not axes:
-        exact_cells[()] = sum(values)
+        exact_cells[()] = values.sum()
         return exact_cells
-    codes = [
+    codes = tuple(
         table.column(f"k{i}").combine_chunks().cast("int64").to_numpy(zero_copy_only=False) for i in range(len(axes))
-    ]
-    np.add.at(exact_cells, tuple(codes), np.array(values, dtype=kind))
+    )
+    np.add.at(exact_cells, codes, values)
     return exact_cells
+
+
+def _read_steps(column: pa.ChunkedArray) -> Any:
+    """Return exact sums, 0 for NULL, as an array: of 64-bit integers where every sum of them fits, else of Python's."""
+    import pyarrow as pa
+
+    try:
+        steps = column.combine_chunks().cast("int64").fill_null(0).to_numpy(zero_copy_only=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # Integers of 128 bits may not fit.
+        steps = np.array([0 if value is None else int(value) for value in column.to_pylist()], dtype=object)
+    largest = max((abs(int(steps.max())), abs(int(steps.min())))) if len(steps) else 0
+    return steps.astype(np.int64 if largest * max(1, len(steps)) < 2**62 else object)

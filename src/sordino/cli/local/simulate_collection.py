@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from sordino.local import CollectionSimulation, HeavyHittersSimulation
 
 DataFile = Annotated[
-    Path, option("--data", "FILE", "The Adult extract, adult.data; with --labels any CSV or Parquet file. NOT PRIVATE.")
+    Path,
+    option("--data", "FILE", "A CSV or Parquet file with a header, or the Adult extract, adult.data. NOT PRIVATE."),
 ]
 ColumnName = Annotated[str, option("--column", "NAME", "A column of categories in it.")]
 DeclaredLabels = Annotated[
     str | None,
-    option("--labels", "V,V,..", "The values an answer may have; not with the extract."),
+    option("--labels", "V,V,..", "The values an answer may have. Without: those that occur in the file."),
     not_with("--alphabet"),
 ]
 Method = Annotated[
     str,
-    one_of("--protocol", ["best", "coins", "unary", *MAKERS], "How respondents randomise."),
+    one_of("--protocol", ["best", "coins", "unary", "rappor", *MAKERS], "How respondents randomise."),
     not_with("--alphabet"),
 ]
 Value = Annotated[
@@ -35,16 +36,23 @@ Value = Annotated[
     option("--value", "V", "Ask yes or no: is it this value? For --protocol coins."),
     not_with("--alphabet"),
 ]
-Epsilon = Annotated[str | None, option("--epsilon", "E", "What one report may reveal; not with coins or unary.")]
+Epsilon = Annotated[
+    str | None, option("--epsilon", "E", "What one report may reveal; not with coins, unary or rappor.")
+]
+Flip = Annotated[
+    str | None,
+    option("--f", "F", "With rappor: how often a permanent bit is drawn anew, half of it to either side."),
+    goes_with("--protocol", "rappor"),
+]
 Own = Annotated[
     str | None,
-    option("--p", "P", "With unary: P(the bit of one's own value is reported as 1)."),
-    goes_with("--protocol", "unary"),
+    option("--p", "P", "With unary: P(the bit of one's own value is reported as 1); with rappor, of a permanent 0."),
+    goes_with("--protocol", "unary", "rappor"),
 ]
 Other = Annotated[
     str | None,
-    option("--q", "Q", "With unary: P(the bit of another value is reported as 1)."),
-    goes_with("--protocol", "unary"),
+    option("--q", "Q", "With unary: P(the bit of another value is reported as 1); with rappor, of a permanent 1."),
+    goes_with("--protocol", "unary", "rappor"),
 ]
 Seed = Annotated[int | None, option("--seed", "N", "Draw the same noise each time.")]
 
@@ -53,6 +61,7 @@ def local_simulate(
     data: DataFile,
     column: ColumnName,
     epsilon: Epsilon = None,
+    f: Flip = None,
     p: Own = None,
     q: Other = None,
     labels: DeclaredLabels = None,
@@ -67,8 +76,8 @@ def local_simulate(
 ) -> None:
     """Simulate a collection on known people: true counts, local estimates and a trusted curator's answers.
 
-    NOT PRIVATE: it shows true counts. The curator adds Laplace noise at the same epsilon. For files other than the Adult
-    extract, --labels declares the values.
+    NOT PRIVATE: it shows true counts, and takes the values that occur in the column for labels where --labels does not
+    declare them. The curator adds Laplace noise at the same epsilon.
     """
     from sordino.core.noise.rng import Rng
     from sordino.lab.datasets.exact_answers import load_answers, load_known_answers
@@ -81,7 +90,7 @@ def local_simulate(
         return
     named = None if labels is None else [part.strip() for part in labels.split(",")]
     answers, names = load_known_answers(column, data, labels=named, value=value)
-    stated = {"epsilon": epsilon, "p": p, "q": q}
+    stated = {"epsilon": epsilon, "f": f, "p": p, "q": q}
     randomizer = pick_protocol(protocol, names, **stated, respondents=len(answers), malicious=malicious)
     simulated = simulate_collection(answers, randomizer, rng, subject=column)
     if plot is not None:

@@ -38,8 +38,10 @@ def synth_plan(
     head = [*wrap("histogram", f"of {' and '.join(data['columns'])}"), *wrap("cost", data["cost"])]
     for line in [*head, *columns_of(["bins together", f"{100 * confidence:g}% error"], rows, right=[True, True])]:
         say(line)
+    named = ",".join(data["columns"])
     note(
-        f"nothing was spent; `sordino ask` with GROUP BY {', '.join(data['columns'])} spends it",
+        f"nothing was spent; `sordino synth fit --columns {named} --method marginals --marginals {named} -o FILE` at this loss "
+        f"makes a table to draw rows from, `sordino ask` with GROUP BY {', '.join(data['columns'])} the counts alone",
         quiet=False,
         aside=False,
     )

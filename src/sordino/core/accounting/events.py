@@ -418,6 +418,58 @@ class LaplaceEvent:
         return approximate(float_up(self.epsilon), 0.0, grid)
 
 
+@register_event("staircase")
+@dataclass(frozen=True, slots=True, init=False)
+class StaircaseEvent:
+    """The event of adding staircase noise to whole numbers of which one moves, by at most `steps`; `early` is its shape.
+
+    It is epsilon-differentially private (`noise.staircase`). The law is not log-concave, so no single move of the number
+    dominates the others: its rho, divergences and losses are bounded by those of any pure mechanism, as of `LaplaceEvent`.
+    Beside discrete Laplace noise of the same epsilon it has less variance and reveals more in these terms, so under a cap on rho
+    it is not used.
+
+    Raises DeclarationError unless epsilon >= 0 and 1 <= early <= steps are whole numbers.
+
+    >>> StaircaseEvent(3, 10, 3).pure()
+    Fraction(3, 1)
+    """
+
+    epsilon: Fraction
+    steps: int
+    early: int
+
+    def __init__(self, epsilon: Number, steps: int, early: int) -> None:
+        object.__setattr__(self, "epsilon", read_amount(epsilon, name="epsilon", of=" of an event"))
+        object.__setattr__(self, "steps", _whole(steps, "steps"))
+        object.__setattr__(self, "early", _whole(early, "early"))
+        if self.early > self.steps:
+            raise DeclarationError(f"early of an event must be at most its steps, {self.steps}, not {self.early}")
+
+    def pure(self) -> Fraction:
+        """Return epsilon."""
+        return self.epsilon
+
+    def approx(self) -> Certificate:
+        """Return (epsilon, 0)."""
+        return self.epsilon, Fraction(0)
+
+    def common_law(self) -> Response:
+        """Return randomized response, whose losses dominate those of every pure mechanism."""
+        return LaplaceEvent(self.epsilon).common_law()
+
+    def rho(self) -> Fraction:
+        """Return epsilon tanh(epsilon / 2), rounded up."""
+        return pure_rho(self.epsilon)
+
+    def renyi(self, order: float) -> float:
+        """Return the divergence of randomized response at `order` > 1, rounded up, at most epsilon."""
+        return LaplaceEvent(self.epsilon).renyi(order)
+
+    def profile(self, grid: Grid) -> PrivacyLoss:
+        """Return the losses of randomized response, which dominate those of every pure mechanism."""
+        return LaplaceEvent(self.epsilon).profile(grid)
+
+
 @register_event("gaussian")
 @dataclass(frozen=True, slots=True, init=False)
 class GaussianEvent:

@@ -43,6 +43,15 @@ def estimate_to_dict(estimate: Any) -> dict[str, Any]:
     return ESTIMATES.to_dict(estimate)
 
 
+def interval_ends(estimate: Any, confidence: float) -> tuple[Sequence[Number | None], Sequence[Number | None]]:
+    """Return the lower and the upper ends of an estimate's intervals, as columns where it holds them as such."""
+    if hasattr(estimate, "ends"):
+        lows, highs = estimate.ends(confidence)
+        return lows, highs
+    pairs = estimate.intervals(confidence)
+    return [low for low, _ in pairs], [high for _, high in pairs]
+
+
 def explain_no_ends(estimate: Any) -> str:
     """Return in words why intervals of this estimate may have no ends."""
     while hasattr(estimate, "of") and not isinstance(estimate.of, tuple):
@@ -69,6 +78,8 @@ def take_rows(estimate: Any, places: Sequence[int]) -> Any:
             fields[name] = items
         elif hasattr(items[0], "per_row"):
             fields[name] = tuple(take_rows(vector, places) for vector in items)
+        elif isinstance(items, range) and isinstance(places, range) and places.step == 1:
+            fields[name] = items[places.start : places.stop]
         else:
             fields[name] = tuple(items[i] for i in places)
     return replace(estimate, **fields)

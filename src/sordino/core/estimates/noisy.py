@@ -14,10 +14,12 @@ import numpy as np
 from sordino.core.codec import Records
 from sordino.core.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from sordino.core.noise.staircase import Staircase
 
 LAWS = Records("name", noun="law")
 LAWS.register("discrete Laplace")(DiscreteLaplace)
 LAWS.register("discrete Gaussian")(DiscreteGaussian)
+LAWS.register("staircase")(Staircase)
 
 
 def _write_step(step: int) -> int | str:
@@ -61,6 +63,14 @@ class Noisy:
         margin = self.law.error(confidence)
         one_sided = one_sided_error(self.law, confidence)
         ends = find_ends(self.steps, 1, margin, one_sided, self.least, self.most)
+        return list(zip(*(scale_steps(end, self.unit) for end in ends), strict=True))
+
+    def sided_intervals(self, lower: float, upper: float) -> list[tuple[Number, Number]]:
+        """Return intervals whose lower ends have half of the miss of the confidence `lower`, and the upper ones of `upper`.
+
+        No test beside a bound is one-sided here, as it would have the whole miss.
+        """
+        ends = sided_ends(self.steps, 1, self.law.error(lower), self.law.error(upper), self.least, self.most)
         return list(zip(*(scale_steps(end, self.unit) for end in ends), strict=True))
 
     def remarks(self, name: str) -> tuple[str, ...]:
@@ -118,6 +128,19 @@ def find_ends(
         np.minimum(shown, _cut(lower, least, most)).tolist(),
         np.maximum(shown, _cut(upper, least, most)).tolist(),
     )
+
+
+def sided_ends(
+    steps: Sequence[int], per: int, below: int | Fraction, above: int | Fraction, least: int | None, most: int | None
+) -> tuple[list[int], list[int]]:
+    """Return the ends of `find_ends` by two-sided tests alone, with a margin for each side.
+
+    >>> sided_ends([7, 25], 10, Fraction(3, 2), Fraction(1), 0, None)
+    ([0, 1], [1, 3])
+    """
+    lower = find_ends(steps, per, below, below, least, most)[0]
+    upper = find_ends(steps, per, above, above, least, most)[1]
+    return lower, upper
 
 
 def _lower_ends(scaled: Any, finest: int, margin: int, one_sided: int, least: int | None, most: int | None) -> Any:

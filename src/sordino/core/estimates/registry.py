@@ -17,6 +17,7 @@ from sordino.core.estimates import (  # noqa: F401
     second_moments,
     selected,
     selections,
+    series_cells,
     shown_count,
     table_cells,
     time_values,

@@ -3,10 +3,12 @@
 It may not know any exact answer: everything here is post-processing of released values by public parameters.
 
 Each statistic p solves an equation that is linear in the sums: for the variance, the sum of (x - a)^2 - p is 0 at the true
-mean a. With noisy sums, the same combination is a combination of noises alone, whose law is known at (a, p). A test of p at
-every mean that a second, much stricter test does not reject (Berger, Boos 1994) is a valid test of p; its inversion
-(Fieller 1954) is the interval. At the mean of the noisy sums the equation does not change with a to first order, so the price
-of not knowing a is of second order.
+mean a. With noisy sums, the same combination L is a combination of noises alone, whose law is known at (a, p). The equation is
+taken at the mean of the noisy sums. There it is L - U V / n exactly, where U is the noise of sum(x) - a count, V that of
+sum(y) - b count (for the variance V is U), and n the noisy count: the product's mean and variance are known too, and as noises
+are symmetric, L and U V are uncorrelated. A test of p whose margin is the largest at every mean that a second, much stricter
+test does not reject (Berger, Boos 1994) is inverted (Fieller 1954): means only enter as weights of the noise. (The equation
+at all these means, which earlier versions tested, is wider by U V at its extremes.)
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ _HALVINGS = 36
 _AT_ONCE = 5_000
 # numbers of equal Laplace laws whose sums are tabulated
 _SHAPES = (1, 2, 3, 4, 5, 6, 8, 12, 20, 40)
+# a third of the excess kurtosis of the product of two Laplace noises
+_PRODUCT_SHAPE = 11
 _SIDES = {"variance": 1, "deviation": 1, "covariance": 2, "correlation": 2}
 _MOMENTS = {"variance": 3, "deviation": 3, "covariance": 4, "correlation": 6}
 
@@ -141,11 +145,36 @@ class _Sums:
         """Return the weighted sum of the moments."""
         return sum(w * m for w, m in zip(weights, self.moments, strict=True))
 
-    def margin(self, weights: Sequence[Any], alpha: float) -> Any:
-        """Return the margin that the noise of that weighted sum exceeds with chance `alpha` at most."""
+    def margin(self, weights: Sequence[Any], alpha: float, products: Any = 0.0) -> Any:
+        """Return the margin that the noise of that weighted sum, and products of that variance, exceed with chance `alpha`."""
+        return _margin(self.noises, self._noise_weights(weights), alpha, products)
+
+    def products(
+        self, first: Sequence[Any], second: Sequence[Any], *, both: Any, one: Any, two: Any
+    ) -> tuple[Any, Any]:
+        """Return the mean and the variance of both U V + one U^2 + two V^2 for the noises U, V of two weighted sums.
+
+        Of independent symmetric z with variances v and fourth cumulants k, a quadratic form with the symmetric matrix M has the
+        mean tr(M v) and the variance 2 tr(M v M v) + sum of M_ii^2 k_i; k is 3 v^2 for Laplace noise.
+        """
+        u = self._noise_weights(first)
+        v = self._noise_weights(second)
+        uu, vv, uv = (
+            sum(x * y * variance for x, y, (variance, _) in zip(left, right, self.noises, strict=True))
+            for left, right in ((u, u), (v, v), (u, v))
+        )
+        mean = both * uv + one * uu + two * vv
+        variance = both**2 * (uu * vv + uv**2) + 2 * one**2 * uu**2 + 2 * two**2 * vv**2
+        variance = variance + 4 * both * uv * (one * uu + two * vv) + 4 * one * two * uv**2
+        for x, y, (of_noise, is_laplace) in zip(u, v, self.noises, strict=True):
+            if is_laplace:
+                variance = variance + 3 * of_noise**2 * (both * x * y + one * x**2 + two * y**2) ** 2
+        return mean, variance
+
+    def _noise_weights(self, weights: Sequence[Any]) -> Sequence[Any]:
         last = weights[-1] + sum(w * lift for w, lift in zip(weights, self.lifts, strict=True))
         steps = [*(w / scale for w, scale in zip(weights[:-1], self.scales, strict=False)), last]
-        return _margin(self.noises, mix_weights(self.mix, steps), alpha)
+        return mix_weights(self.mix, steps)
 
 
 def _chunks(of: SecondMoments) -> list[slice]:
@@ -189,13 +218,14 @@ def noise_margin(laws: Sequence[NoiseLaw], weights: Sequence[Any], alpha: float)
     return _margin(_noises(laws), weights, alpha)
 
 
-def _margin(noises: Sequence[_Noise], weights: Sequence[Any], alpha: float) -> Any:
+def _margin(noises: Sequence[_Noise], weights: Sequence[Any], alpha: float, products: Any = 0.0) -> Any:
     sizes = [np.abs(np.asarray(w, dtype=float)) for w in weights]
     parts = [np.square(w) * variance for w, (variance, _) in zip(sizes, noises, strict=True)]
-    total = sum(parts)
-    heavy = sum(np.square(p) for p, (_, is_laplace) in zip(parts, noises, strict=True) if is_laplace)
+    total = sum(parts) + products
+    heavy = _PRODUCT_SHAPE * np.square(products)
+    heavy = heavy + sum(np.square(p) for p, (_, is_laplace) in zip(parts, noises, strict=True) if is_laplace)
     shape = np.divide(heavy, np.square(total), out=np.zeros_like(total + 0.0), where=total > 0)
-    margin = np.interp(np.minimum(shape, 1.0), *_quantiles(alpha)) * np.sqrt(total)
+    margin = np.interp(shape, *_quantiles(alpha)) * np.sqrt(total)
     least = np.full_like(total, np.inf)
     for size, part, (variance, _) in zip(sizes, parts, noises, strict=True):
         if variance:
@@ -213,9 +243,17 @@ def _noises(laws: Iterable[NoiseLaw]) -> tuple[_Noise, ...]:
 
 @functools.lru_cache(maxsize=64)
 def _quantiles(alpha: float) -> tuple[Any, Any]:
-    """Return 1/n, and the two-sided quantile over the deviation of n equal Laplace noises; 1/n = 0 is the Gaussian."""
+    """Return a third of the excess kurtosis, and the two-sided quantile over the deviation, of some laws.
+
+    They are sums of n equal Laplace noises, at 1/n, 0 for the Gaussian, and the product of two Laplace noises of scale 1, for
+    which P(|X Y| > t) = z K(z), z = 2 sqrt(t), K the modified Bessel function of order 1; its deviation is 2.
+    """
+    from scipy.special import k1
+
     points = [(1.0 / n, _crossing(functools.partial(_laplace_tail, n), alpha) / math.sqrt(2 * n)) for n in _SHAPES]
     points.append((0.0, _crossing(lambda t: math.erfc(t / math.sqrt(2.0)), alpha)))
+    product = _crossing(lambda z: float(z * k1(z)) if z else 1.0, alpha) ** 2 / 8
+    points.append((float(_PRODUCT_SHAPE), max(product, points[0][1])))
     points.sort()
     return np.array([p[0] for p in points]), np.array([p[1] for p in points])
 
@@ -294,8 +332,7 @@ def _span(of: SecondMoments, i: int) -> tuple[float, float]:
 def _ends(of: SecondMoments, rows: slice, alpha: float) -> tuple[Any, Any]:
     """Return the ends of the intervals of some groups: the hull over all means that are not rejected.
 
-    The equation is quadratic in each mean, with its extremum at the mean of the noisy sums, so that mean and the ends of its
-    range stand for all means.
+    The margin is convex in the means, which weigh noises, so the ends of their ranges stand for all means.
     """
     sums = _sums(of, rows)
     strict = alpha / _STRICT
@@ -310,12 +347,19 @@ def _ends(of: SecondMoments, rows: slice, alpha: float) -> tuple[Any, Any]:
     turns = _turns(sums, a, b, strict / 3) if of.statistic == "correlation" else None
     if turns is not None:
         a, b = (np.repeat(m, turns.shape[1] // a.shape[1], axis=1) for m in (a, b))
+    count = np.maximum(1.0, sums.count)
+    # the same for every pair of means
+    mean_x, mean_y = (sums.moments[i] / count + np.zeros_like(a) for i in (0, sides - 1))
+    at_means = _equation(of, sums, mean_x, mean_y, turns)
     equation = _equation(of, sums, a, b, turns)
-    start, vague = _start(of, sums, a, b, turns)
+    products = _products(of, sums, a, b, turns)
+    start, vague = _start(of, sums, mean_x, mean_y, turns)
 
     def inside(p: Any) -> Any:
-        weights, constant = equation(p)
-        return vague | (np.abs(sums.at(weights) + constant) <= sums.margin(weights, alpha - strict))
+        weights, constant = at_means(p)
+        bias, variance = products(p)
+        noise = sums.at(weights) + constant + bias / count
+        return vague | (np.abs(noise) <= sums.margin(equation(p)[0], alpha - strict, variance / np.square(count)))
 
     value = _estimates(of, rows)
     least = _least(of)
@@ -390,6 +434,27 @@ def _equation(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> Cal
         return [first, second, -p * s, -p * c, both, rest], 0.0
 
     return equation
+
+
+def _products(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> Callable[[Any], tuple[Any, Any]]:
+    """Return the mean and the variance of the products of noises that the equation at the noisy means holds, at a p.
+
+    They are those of the equation's terms: U V where it has the sum of x y, U^2 where it has that of squares.
+    """
+    zero = np.zeros_like(sums.count + a)
+    first = [zero] * len(sums.moments)
+    first[0] = zero + 1.0
+    first[-1] = -a
+    second = [zero] * len(sums.moments)
+    second[_SIDES[of.statistic] - 1] = zero + 1.0
+    second[-1] = -b
+    if of.statistic != "correlation":
+        fixed = sums.products(first, second, both=1.0, one=0.0, two=0.0)
+        return lambda _: fixed
+    s = np.square(np.sin(turns))
+    c = np.square(np.cos(turns))
+    both = np.sin(2 * turns)
+    return lambda p: sums.products(first, second, both=both, one=-p * s, two=-p * c)
 
 
 def _start(of: SecondMoments, sums: _Sums, a: Any, b: Any, turns: Any) -> tuple[Any, Any]:

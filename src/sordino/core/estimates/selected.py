@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.estimate import ESTIMATES, ColumnEstimate, Number, estimate_to_dict
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import WeightedSum
 
 
 @ESTIMATES.register("selected")
@@ -28,10 +30,21 @@ class Selected:
 
     Intervals of the rows alone, at `confidence` each, would not do: the largest of 2,000 equal counts is the one with the
     largest noise (Benjamini, Yekutieli 2005, on intervals after selection).
+
+    `top` says that the rows are the first `top` in the order of these very values, the largest first, or with `rising` the
+    smallest. Then only the lower ends allow for `among` rows (with `rising` the upper ends); the others allow for `top`.
+    Theorem: with m = `among`, k = `top`, a = 1 - `confidence`, margins P(Z > s) <= a / 2m and P(Z < -t) <= a / 2k, and noise Z_i
+    that is independent by row, all of [y_i - s, y_i + t] that are shown hold with probability `confidence`. Proof: a lower
+    end fails only where some Z_i > s of all m: a / 2 at most. An upper end fails where row i is shown and Z_i < -t. Given the
+    noise of the other rows, i is shown for every Z_i above some number, so that being shown and Z_i < -t are correlated
+    negatively (Chebyshev's inequality for a rising and a falling function): the chance of both is at most P(i shown) a / 2k.
+    These add up to a / 2, as k rows are shown.
     """
 
     of: ColumnEstimate
     among: int
+    top: int = 0
+    rising: bool = False
 
     per_row: ClassVar[tuple[str, ...]] = ("of",)
 
@@ -60,7 +73,13 @@ class Selected:
 
     def intervals(self, confidence: float) -> Sequence[tuple[Number | None, Number | None]]:
         """Return the interval of each; all hold together with probability `confidence`."""
-        return self.of.intervals(simultaneous_confidence(confidence, self.among))
+        for_all = simultaneous_confidence(confidence, self.among)
+        if not self.top or not isinstance(self.of, (Noisy, WeightedSum)):
+            return self.of.intervals(for_all)
+        for_shown = simultaneous_confidence(confidence, min(self.top, self.among))
+        if self.rising:
+            return self.of.sided_intervals(for_shown, for_all)
+        return self.of.sided_intervals(for_all, for_shown)
 
     def remarks(self, name: str) -> tuple[str, ...]:
         """Return the remarks of the values, in words."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from sordino.core.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
-from sordino.core.estimates.noisy import Noisy, find_ends, round_steps, scale_steps, to_units
+from sordino.core.estimates.noisy import Noisy, find_ends, round_steps, scale_steps, sided_ends, to_units
 from sordino.core.noise.sums import sum_error
 
 # one row a number that is wanted, one weight a noisy vector
@@ -68,6 +68,11 @@ class WeightedSum:
         margin = self._margin(confidence)
         one_sided = self._margin(max(0.0, 2 * confidence - 1))
         ends = find_ends(*self._steps(), margin, one_sided, self.least, self.most)
+        return list(zip(*(scale_steps(end, self.scale) for end in ends), strict=True))
+
+    def sided_intervals(self, lower: float, upper: float) -> list[tuple[Number, Number]]:
+        """Return intervals whose lower ends have half of the miss of the confidence `lower`, and the upper ones of `upper`."""
+        ends = sided_ends(*self._steps(), self._margin(lower), self._margin(upper), self.least, self.most)
         return list(zip(*(scale_steps(end, self.scale) for end in ends), strict=True))
 
     def remarks(self, name: str) -> tuple[str, ...]:

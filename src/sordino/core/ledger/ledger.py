@@ -48,6 +48,7 @@ from sordino.core.ledger.store import (
     charge_of,
     charges_where,
     check_mark,
+    check_series,
     declarations_of,
     end_of,
     entries_of,
@@ -222,34 +223,7 @@ class Ledger:
                     return before
                 if before is not None:
                     return StoredAnswer(before, answer_of(step.db, before))
-            amounts = charge_amounts(event, step.sums.cap)
-            after = step.sums.charge(amounts, spender)
-            name = charge_id(after.charges)
-            payload: dict[str, Any] = {
-                "charge": name,
-                "amounts": amounts_to_dict(amounts),
-                "event": plain,
-                "note": note,
-            }
-            if spender is not None:
-                payload |= {"spender": spender, "share": after.shares[spender].to_dict()}
-            seq, time = step.append("reserve", payload | {"question": digest, "request": request}, sums=after)
-            row = (after.charges, request, digest, seq)
-            step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
-            return Charge(
-                id=name,
-                amounts=amounts,
-                event=plain,
-                note=note,
-                question=digest,
-                request=request,
-                time=time,
-                state="reserved",
-                spent=after.total(),
-                remaining=after.remaining(),
-                spender=spender,
-                share=None if spender is None else after.shares[spender],
-            )
+            return reserve(step, event, note=note, question=digest, request=request, spender=spender)
 
         return self._writer.write(job)
 
@@ -318,6 +292,11 @@ class Ledger:
     def entries(self) -> list[Entry]:
         """Return the chain of entries, oldest first."""
         return self._writer.read(entries_of)
+
+    @property
+    def writer(self) -> LedgerWriter:
+        """What runs jobs on the ledger in one transaction, for parts of a ledger that have a file of their own."""
+        return self._writer
 
     @property
     def cap(self) -> Loss:
@@ -457,13 +436,7 @@ class Ledger:
         return f"Ledger({place}; {words})"
 
     def _close(self, charge: Charge, kind: str, payload: dict[str, Any], state: str) -> None:
-        def job(step: Transaction) -> None:
-            number = open_charge(step.db, charge.id)
-            seq, _ = step.append(kind, payload)
-            row = (state, seq, number)
-            step.db.execute("UPDATE charges SET state = ?, closed = ? WHERE number = ?", row)
-
-        self._writer.write(job)
+        self._writer.write(lambda step: close_charge(step, charge.id, kind, payload, state))
 
     def _verify(self, db: Database) -> Report:
         # before the first read, which fixes the state that is read: so the mark is never ahead of it
@@ -475,6 +448,7 @@ class Ledger:
         for number, (row, replayed) in enumerate(zip_longest(rows, state.charges), start=1):
             if row != replayed:
                 raise LedgerError(f"charge {charge_id(number)} is not as its entries say; restore a sound copy")
+        check_series(db, state)
         check_mark(db, checkpoint, ledger=state.ledger, head=state.head)
         outcomes = [row[3] for row in state.charges]
         return Report(
@@ -504,6 +478,48 @@ class Ledger:
             return ()
         others = [one for one in marks_at(str(self.path)) if one.ledger != self.id]
         return tuple(Former(one.ledger, one.seq, one.amounts()) for one in others)
+
+
+def reserve(
+    step: Transaction, event: Event, *, note: str, question: str, request: str | None, spender: str | None
+) -> Charge:
+    """Charge an event within a transaction, and return the charge; `question` is a hash. Raises as `Ledger.charge`."""
+    plain = event_to_dict(event)
+    amounts = charge_amounts(event, step.sums.cap)
+    after = step.sums.charge(amounts, spender)
+    name = charge_id(after.charges)
+    payload: dict[str, Any] = {
+        "charge": name,
+        "amounts": amounts_to_dict(amounts),
+        "event": plain,
+        "note": note,
+    }
+    if spender is not None:
+        payload |= {"spender": spender, "share": after.shares[spender].to_dict()}
+    seq, time = step.append("reserve", payload | {"question": question, "request": request}, sums=after)
+    row = (after.charges, request, question, seq)
+    step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
+    return Charge(
+        id=name,
+        amounts=amounts,
+        event=plain,
+        note=note,
+        question=question,
+        request=request,
+        time=time,
+        state="reserved",
+        spent=after.total(),
+        remaining=after.remaining(),
+        spender=spender,
+        share=None if spender is None else after.shares[spender],
+    )
+
+
+def close_charge(step: Transaction, charge: str, kind: str, payload: Mapping[str, Any], state: str) -> None:
+    """Record the outcome of a charge within a transaction; raises LedgerError where it has one."""
+    number = open_charge(step.db, charge)
+    seq, _ = step.append(kind, payload)
+    step.db.execute("UPDATE charges SET state = ?, closed = ? WHERE number = ?", (state, seq, number))
 
 
 def _amend_sums(sums: Sums, cap: Loss | None, shares: Mapping[str, Loss], payload: dict[str, Any]) -> Sums:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,6 +51,13 @@ _TABLES = {
     ),
     "format": "version INTEGER NOT NULL",
 }
+# made with the first series: see `store.SERIES`
+_SERIES_TABLES = {
+    "series": (
+        "name TEXT PRIMARY KEY, charge BIGINT NOT NULL, opened BIGINT NOT NULL, secret TEXT NOT NULL, seal TEXT NOT NULL"
+    ),
+    "series_steps": ("series TEXT NOT NULL, step BIGINT NOT NULL, entry BIGINT NOT NULL, PRIMARY KEY (series, step)"),
+}
 _GUARDS = (
     f"CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $${_STAY}$$",
     f"CREATE FUNCTION require_next() RETURNS trigger LANGUAGE plpgsql AS $${_FOLLOW}$$",
@@ -77,6 +84,8 @@ _CONSTRAINTS = {
     "charges": [_STATES, "EXCLUDE USING hash (request WITH =)", "PRIMARY KEY (number)"],
     "declarations": ["PRIMARY KEY (name)"],
     "shares": [_WITHIN, "PRIMARY KEY (spender, name)"],
+    "series": ["PRIMARY KEY (name)"],
+    "series_steps": ["PRIMARY KEY (series, step)"],
 }
 _OF_SCHEMA = "relnamespace = current_schema()::regnamespace"
 # queries of what the schema holds: its tables, columns, constraints and triggers
@@ -228,13 +237,14 @@ def check_schema(db: ServerConnection) -> None:
     Constraints and triggers are compared as the server writes them: one that lets more through has another text.
     """
     shape = [tuple(line) for query in _SHAPE for line in db.execute(query).fetchall()]
-    if sorted(map(repr, shape)) != sorted(map(repr, _sound_shape(db.schema))):
+    tables = _TABLES | (_SERIES_TABLES if any(line[0] == "series" for line in shape) else {})
+    if sorted(map(repr, shape)) != sorted(map(repr, _sound_shape(db.schema, tables))):
         raise LedgerError("the ledger's tables or triggers were altered; restore a sound copy of the ledger")
 
 
-def _sound_shape(schema: str) -> Iterator[tuple[Any, ...]]:
+def _sound_shape(schema: str, tables: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
     """Yield what the queries of `_SHAPE` return for a sound ledger."""
-    for table, words in _TABLES.items():
+    for table, words in tables.items():
         yield table, "p", False, False, False
         parts = (part for part in words.split(", ") if part.split()[0].islower() and " " in part)
         for place, part in enumerate(parts, 1):

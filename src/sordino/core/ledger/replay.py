@@ -54,6 +54,8 @@ class LedgerState:
     lost: dict[str, Fraction] = field(default_factory=dict)
     predecessor: tuple[str, int] | None = None
     resumable: set[int] = field(default_factory=set)
+    # Of each series: the number of its charge, its entry, and the entry of each of its steps.
+    series: dict[str, tuple[int, int, dict[int, int]]] = field(default_factory=dict)
 
 
 def replay(rows: Iterable[Row]) -> LedgerState:
@@ -190,6 +192,28 @@ def _close(state: LedgerState, seq: int, payload: dict[str, Any], outcome: str) 
     return None
 
 
+def _series(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
+    at = charge_number(payload["charge"]) - 1
+    name = payload["series"]
+    if not isinstance(name, str) or name in state.series:
+        return "the series was opened before"
+    if at < 0 or state.charges[at][3] != "committed":
+        return "its series is of no charge that was answered"
+    state.series[name] = (at + 1, seq, {})
+    return None
+
+
+def _step(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
+    steps = state.series[payload["series"]][2]
+    step = payload["step"]
+    if not isinstance(step, int) or isinstance(step, bool) or step <= max(steps, default=0):
+        return "its step does not follow those before it"
+    if not isinstance(payload["answer"], str):
+        return "it has no answer"
+    steps[step] = seq
+    return None
+
+
 def _amend(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     del seq
     if not payload["reason"]:
@@ -239,4 +263,6 @@ _STEPS = {
     "commit": _commit,
     "fail": _fail,
     "amend": _amend,
+    "series": _series,
+    "step": _step,
 }

@@ -27,12 +27,14 @@ from sordino.core.ledger.records import (
 from sordino.core.ledger.replay import replay
 from sordino.core.ledger.store import (
     ENTRIES,
+    SERIES,
     Database,
     Transaction,
     charges_where,
     check_mark,
     connect_file,
     entries_of,
+    has_series,
     make_private,
     quick_check,
     read_end,
@@ -46,6 +48,8 @@ from sordino.core.loss import Loss
 
 # the number of columns of each table
 _TABLES = {"entries": 6, "state": 7, "budget": 4, "charges": 6, "declarations": 2, "shares": 6}
+# those that are made with the first series
+_SERIES_TABLES = {"series": 5, "series_steps": 3}
 
 
 def move_ledger(old: Ledger, to: str | ServerPlace) -> Ledger:
@@ -86,7 +90,12 @@ def _copy(step: Transaction, place: ServerPlace) -> None:
     with create_tables_once(place) as server:
         if server is None:
             raise DeclarationError(f"there is a ledger at {place}: name another")
-        for table, width in _TABLES.items():
+        tables = dict(_TABLES)
+        if has_series(step.db):
+            for statement in SERIES:
+                server.execute(statement)
+            tables |= _SERIES_TABLES
+        for table, width in tables.items():
             marks = ", ".join("?" * width)
             server.executemany(f"INSERT INTO {table} VALUES ({marks})", _rows(step.db, table))
         if read_end(server) != (step.sums, step.head, step.hash):
@@ -230,6 +239,7 @@ def _count_lost(place: Place, reason: str, clock: Callable[[], str]) -> bool:
                             payload["cap"] = loss_to_dict(after.cap)
                         step.append("restore", payload, sums=after)
                         _close_open(step)
+                        _forget_keys(step)
                         step.finish()
                     db.execute("COMMIT")
                 except BaseException:
@@ -251,6 +261,12 @@ def _close_open(step: Transaction) -> None:
             seq, _ = step.append("fail", {"charge": charge.id, "reason": "its outcome was lost with later entries"})
             number = charge_number(charge.id)
             step.db.execute("UPDATE charges SET state = 'failed', closed = ? WHERE number = ?", (seq, number))
+
+
+def _forget_keys(step: Transaction) -> None:
+    """Forget the keys of series: lost entries may hold steps of theirs, whose noise must not be used again."""
+    if has_series(step.db):
+        step.db.execute("UPDATE series SET secret = ''")
 
 
 def _lost_amounts(entries: list[Entry], checkpoint: Checkpoint, mark: Path) -> dict[str, Fraction]:

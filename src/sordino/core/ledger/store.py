@@ -37,6 +37,7 @@ from sordino.core.ledger.records import (
     texts_digest,
     units,
 )
+from sordino.core.ledger.replay import LedgerState
 from sordino.core.loss import Loss, loss_from
 
 # ---- A SQLite file whose commits are on disk when they return: private to its owner, recognized by its format, written in
@@ -296,6 +297,13 @@ SHARES = """CREATE TABLE shares (
     spender TEXT NOT NULL, name TEXT NOT NULL, cap TEXT NOT NULL, spent TEXT NOT NULL,
     spent_units INTEGER NOT NULL, cap_units INTEGER NOT NULL, PRIMARY KEY (spender, name),
     CHECK (spent_units BETWEEN 0 AND cap_units))"""
+# created with the first series
+SERIES = (
+    """CREATE TABLE series (
+    name TEXT PRIMARY KEY, charge BIGINT NOT NULL, opened BIGINT NOT NULL, secret TEXT NOT NULL, seal TEXT NOT NULL)""",
+    """CREATE TABLE series_steps (
+    series TEXT NOT NULL, step BIGINT NOT NULL, entry BIGINT NOT NULL, PRIMARY KEY (series, step))""",
+)
 _SET_SHARE = (
     "INSERT INTO shares VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (spender, name) DO UPDATE SET cap = excluded.cap, "
     "spent = excluded.spent, spent_units = excluded.spent_units, cap_units = excluded.cap_units"
@@ -477,7 +485,7 @@ def quick_check(db: Database, seen: Checkpoint | None, *, whole_schema: bool = F
         check_schema(db)
     elif whole_schema:
         statements = {row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
-        if statements - {SHARES} != set(FORMAT.schema):
+        if statements - {SHARES, *SERIES} != set(FORMAT.schema):
             raise LedgerError("the ledger's tables or triggers were altered; restore a sound copy of the ledger")
         if db.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok":
             raise LedgerError("the ledger's file is damaged; restore a sound copy of the ledger")
@@ -518,6 +526,27 @@ def read_end(db: Database) -> LedgerEnd:
         rule = "the sums of what was spent, the cap or the declarations of tables are not what"
         raise LedgerError(f"{rule} entry {head} says; {SOUND}")
     return sums, head, digest
+
+
+def has_series(db: Database) -> bool:
+    """Return whether the tables of series are there: they are made with the first."""
+    select = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'series'"
+    if not isinstance(db, sqlite3.Connection):
+        select = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'series'"
+    return db.execute(select).fetchone() is not None
+
+
+def check_series(db: Database, state: LedgerState) -> None:
+    """Raise LedgerError where the tables of series are not what the replayed entries say."""
+    opened: dict[str, tuple[int, int, dict[int, int]]] = {}
+    if has_series(db):
+        for name, charge, entry in db.execute("SELECT name, charge, opened FROM series").fetchall():
+            opened[name] = (charge, entry, {})
+        for name, step, entry in db.execute("SELECT series, step, entry FROM series_steps").fetchall():
+            opened.setdefault(name, (0, 0, {}))[2][step] = entry
+    for name in {*opened, *state.series}:
+        if opened.get(name) != state.series.get(name):
+            raise LedgerError(f"the steps of the series {name!r} are not as its entries say; restore a sound copy")
 
 
 def _has_shares(db: Database) -> bool:

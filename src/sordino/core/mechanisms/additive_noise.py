@@ -1,4 +1,4 @@
-"""Additive noise on vectors of whole numbers: discrete Laplace and discrete Gaussian."""
+"""Additive noise on vectors of whole numbers: discrete Laplace, staircase and discrete Gaussian."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
-from sordino.core.accounting.events import DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
+import numpy as np
+
+from sordino.core.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    StaircaseEvent,
+)
 from sordino.core.accounting.gaussian_dp import calibrate_gaussian, gaussian_variance
+from sordino.core.columns import NumberColumn
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Event, format_number
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.core.noise.rng import Rng
+from sordino.core.noise.staircase import Staircase as StaircaseLaw
+from sordino.core.noise.staircase import best_staircase
+
+# Two whole numbers within it add up in 64 bits.
+_FITS = 1 << 62
 
 
 class Mechanism(Protocol):
@@ -27,19 +41,23 @@ class Mechanism(Protocol):
     def law(self) -> NoiseLaw:
         """The law of the noise in each cell, in steps."""
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return the vector with independent noise in each cell."""
 
     def describe(self) -> str:
         """Return the mechanism in words."""
 
 
-def add_noise(exact: Sequence[int], law: NoiseLaw, rng: Rng) -> list[int]:
-    """Return each number plus a fresh draw of `law`, in Python's unbounded integers."""
+def add_noise(exact: Sequence[int], law: NoiseLaw, rng: Rng) -> Sequence[int]:
+    """Return each number plus a fresh draw of `law`, in Python's unbounded integers; of an array, where all fit, as a column."""
     # most questions release one number, for which no array is needed
     if len(exact) == 1:
         return [int(exact[0]) + int(law.sample(rng))]
     noise = law.sample(rng, size=len(exact))
+    if isinstance(exact, NumberColumn):
+        whole = np.asarray(exact)
+        if all(array.dtype == np.int64 and array.min() > -_FITS and array.max() < _FITS for array in (whole, noise)):
+            return NumberColumn(whole + noise)
     return [int(x) + z for x, z in zip(exact, noise.tolist(), strict=True)]
 
 
@@ -78,7 +96,7 @@ class Laplace:
         """The law of the noise in each cell."""
         return DiscreteLaplace(Fraction(self.l1) / self.epsilon)
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return x + Z, Z discrete Laplace, independent in each cell."""
         return add_noise(exact, self.law, rng)
 
@@ -88,6 +106,49 @@ class Laplace:
             return "no noise: no unit can move it"
         scale = self.l1 / self.epsilon
         return f"discrete Laplace, scale {format_number(scale)} step{'' if scale == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """The staircase mechanism: staircase noise in each cell, for vectors of which one cell moves, by at most `l1` steps.
+
+    Theorem (Geng, Viswanath 2016, for whole numbers): the release is epsilon-differentially private. Proof: the cell that
+    moves does so by d, |d| <= l1, and P(Z = z) <= e^epsilon P(Z = z + d) (`noise.staircase.Staircase`); the noise of the other
+    cells is independent of it and has one law on both sides. Where two cells move it is not private at this epsilon: by half of
+    l1 each, their ratios may be e^epsilon both.
+
+    `early`, public, is that of the least variance. Raises DeclarationError unless epsilon > 0 and l1 is a whole number above 0.
+
+    >>> Staircase(10, Fraction(3)).describe()
+    'staircase noise, 3 of 10 steps early, epsilon 3'
+    """
+
+    l1: int
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise DeclarationError(f"epsilon must be above 0, not {format_number(self.epsilon)}")
+        if isinstance(self.l1, bool) or not isinstance(self.l1, int) or self.l1 < 1:
+            raise DeclarationError(f"l1 of staircase noise must be a whole number above 0, not {self.l1!r}")
+
+    @cached_property
+    def event(self) -> StaircaseEvent:
+        """What one release amounts to."""
+        return StaircaseEvent(self.epsilon, self.l1, self.law.early)
+
+    @cached_property
+    def law(self) -> StaircaseLaw:
+        """The law of the noise in each cell."""
+        return best_staircase(self.l1, self.epsilon)
+
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
+        """Return x + Z, Z of the staircase law, independent in each cell."""
+        return add_noise(exact, self.law, rng)
+
+    def describe(self) -> str:
+        """Return the mechanism in words."""
+        return f"staircase noise, {self.law.early} of {self.l1} steps early, epsilon {format_number(self.epsilon)}"
 
 
 @dataclass(frozen=True)
@@ -126,7 +187,7 @@ class Gaussian:
         """The law of the noise in each cell."""
         return DiscreteGaussian(self.sigma_squared)
 
-    def release(self, exact: Sequence[int], rng: Rng) -> list[int]:
+    def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return x + Z, Z discrete Gaussian, independent in each cell."""
         return add_noise(exact, self.law, rng)
 

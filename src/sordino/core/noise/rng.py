@@ -6,6 +6,8 @@ It may not know what the bits are for: no law, no scale and no privacy parameter
 from __future__ import annotations
 
 import hashlib
+import hmac
+import json
 import math
 import os
 import threading
@@ -46,6 +48,7 @@ class Rng:
         "_position",
         "_private",
         "_rekey_after",
+        "_renewed",
         "_since",
         "_stream",
     )
@@ -53,11 +56,15 @@ class Rng:
     _buffer: bytes
     _position: int
 
-    def __init__(self, *, key: _Key, rekey_after: int = REKEY_BYTES) -> None:
-        """Prefer `Rng.secure()` and `Rng.seeded(seed)`; `key=None` asks the operating system for one."""
+    def __init__(self, *, key: _Key, rekey_after: int = REKEY_BYTES, private: bool | None = None) -> None:
+        """Prefer `Rng.secure()` and `Rng.seeded(seed)`; `key=None` asks the operating system for one.
+
+        A stream under a given key is never keyed anew. It hides something only where the key is secret: `private` says so.
+        """
         if rekey_after < 16:
             raise DeclarationError(f"rekey_after must be at least 16 bytes, not {rekey_after}")
-        self._private = key is None
+        self._renewed = key is None
+        self._private = self._renewed if private is None else private
         self._rekey_after = rekey_after
         self._start(key)
         _LIVING.add(self)
@@ -97,7 +104,7 @@ class Rng:
         """
         if count < 0:
             raise DeclarationError(f"count must be at least 0, not {count}")
-        if not self._private or self._pid == os.getpid():
+        if not self._renewed or self._pid == os.getpid():
             with self._lock:
                 end = self._position + count
                 if end <= len(self._buffer):
@@ -176,7 +183,7 @@ class Rng:
 
     def _fill(self, out: memoryview) -> None:
         """Write the next bytes of the stream over `out`; every draw the buffer cannot serve comes through here."""
-        if self._private and self._pid != os.getpid():
+        if self._renewed and self._pid != os.getpid():
             self._start(None)
         with self._lock:
             done = min(len(out), len(self._buffer) - self._position)
@@ -195,15 +202,64 @@ class Rng:
 
     def _generate(self, out: memoryview) -> int:
         """Write keystream over the front of `out`, re-keying first where the key is used up; return the number of bytes."""
-        if self._private and self._since >= self._rekey_after:
+        if self._renewed and self._since >= self._rekey_after:
             self._stream = _keystream(None)
             self._since = 0
         count = min(len(out), len(_ZEROS))
-        if self._private:
+        if self._renewed:
             count = min(count, self._rekey_after - self._since)
         self._stream.update_into(_ZEROS if count == len(_ZEROS) else _ZEROS[:count], out[:count])
         self._since += count
         return count
+
+
+class NoiseKey:
+    """A secret of which whole streams of noise are functions: the stream of a label is the same whenever it is asked for.
+
+    It is for mechanisms whose noise must be drawn again exactly, such as that of a series of releases, where each step needs
+    the draws of all steps before it. Whoever has the key can take the noise off: it is kept apart from what was released,
+    and never shown. It has two halves of 32 bytes, so that neither place that keeps one holds the key.
+
+    Theorem: the streams of different labels are computationally indistinguishable from independent uniform words, if HMAC-
+    SHA-256 and AES-256 are pseudorandom (a key of AES for each label by HMAC, Bellare 2006; then `Rng`'s own theorem).
+    Labels are written as JSON lists, so that two labels never have the same text.
+
+    >>> key = NoiseKey.draw(Rng.seeded(1))
+    >>> key.stream("step", 3).bits(32) == key.stream("step", 3).bits(32) != key.stream("step", 4).bits(32)
+    True
+    """
+
+    __slots__ = ("_key", "halves", "private")
+
+    def __init__(self, halves: tuple[bytes, bytes], *, private: bool) -> None:
+        """Join two halves of a key; prefer `NoiseKey.draw`. `private` says whether they were drawn secretly."""
+        if [len(half) for half in halves] != [32, 32]:
+            raise DeclarationError("a key of noise has two halves of 32 bytes")
+        self.halves = halves
+        self.private = private
+        self._key = hmac.digest(halves[0], b"sordino noise key " + halves[1], "sha256")
+
+    @classmethod
+    def draw(cls, rng: Rng, *, outer: bytes | None = None) -> NoiseKey:
+        """Return a fresh key; `outer` is its first half, where that is there already."""
+        return cls((rng.bytes(32) if outer is None else outer, rng.bytes(32)), private=rng.private)
+
+    def stream(self, *label: str | int) -> Rng:
+        """Return the stream of a label, from its beginning."""
+        return Rng(key=self._digest(b"stream ", label), private=self.private)
+
+    def seal(self, content: bytes, *label: str | int) -> str:
+        """Return a code that only this key gives to this content, and that says nothing of either (HMAC-SHA-256)."""
+        return hmac.digest(self._digest(b"seal ", label), content, "sha256").hex()
+
+    def _digest(self, use: bytes, label: tuple[str | int, ...]) -> bytes:
+        return hmac.digest(self._key, use + json.dumps(label, separators=(",", ":")).encode(), "sha256")
+
+    def __repr__(self) -> str:
+        return "<NoiseKey, secret>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a key of noise cannot be copied or pickled: it takes the noise off all that was drawn with it")
 
 
 class ReplicateStream:
@@ -239,7 +295,7 @@ def _keystream(key: _Key) -> CipherContext:
 def _after_fork_in_child() -> None:
     """Drop what a child inherited: buffered bytes and key of the secure, and locks another thread held at the fork."""
     for rng in list(_LIVING):
-        if rng._private:
+        if rng._renewed:
             rng._start(None)
         else:
             rng._lock = threading.Lock()

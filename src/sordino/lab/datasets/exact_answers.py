@@ -14,26 +14,56 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+# Labels that are read from a file.
+MOST_LABELS = 1000
+
+
 def load_known_answers(
     name: str, path: Path, *, labels: Sequence[str] | None, value: str | None
 ) -> tuple[list[Any], tuple[Any, ...]]:
     """Return the answers of known people to a question, and the labels that an answer may have.
 
-    The question asks for column `name` of a file with declared `labels`, or of the Adult extract (None); None among the
-    labels stands for a missing cell. With a `value` it asks yes or no: is it this one? NOT PRIVATE. Raises
-    QuestionRefused for a column or value that is not declared, SourceError as `load_answers` and `load_adult` do.
+    The question asks for column `name` of a file with declared `labels`; without (None), of the Adult extract, or of a file
+    with a header, whose labels are then those that occur in it. None among the labels stands for a missing cell. With a
+    `value` it asks yes or no: is it this one? NOT PRIVATE. Raises QuestionRefused for a column or value that is not declared,
+    or of more than 1,000 values, SourceError as `load_answers` and `load_adult` do.
     """
-    if labels is None:
+    headed = path.suffix.lower() in (".csv", ".parquet", ".pq") and name not in adult_domain()
+    if labels is None and (headed or name in _header(path)):
+        cells = load_answers(name, path, labels=None)
+        declared: tuple[Any, ...] = tuple(sorted({cell for cell in cells if cell is not None}))
+        if len(declared) > MOST_LABELS:
+            raise QuestionRefused(
+                f"column {name!r} has {len(declared):,} values, of which at most {MOST_LABELS:,} are taken for labels; other "
+                "files take --labels V,V,.. or --alphabet"
+            )
+        if len(declared) < 2:
+            raise QuestionRefused(f"column {name!r} has one value alone: an answer must have two labels at least")
+    elif labels is None:
         declared = _adult_labels(name)
         cells = load_adult(path)[name].to_pylist()
     else:
         declared = tuple(labels)
         cells = load_answers(name, path, labels=labels)
     if value is None:
-        return cells, (*declared, None)
+        # as in a plan, a missing cell is a label only where there is one
+        return cells, (*declared, None) if None in cells else declared
     if value not in declared:
         raise QuestionRefused(f"{value!r} is not a declared value; {nearest(value, map(str, declared))}")
     return [cell == value for cell in cells], (False, True)
+
+
+def _header(path: Path) -> list[str]:
+    """Return the names in the first line of a CSV file, or of a Parquet file; none of what is neither."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    try:
+        if path.suffix.lower() == ".csv":
+            return list(csv.open_csv(path).schema.names)
+        return list(parquet.read_schema(path).names) if path.suffix.lower() in (".parquet", ".pq") else []
+    except (pa.ArrowException, OSError):
+        return []
 
 
 def _adult_labels(name: str) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ from sordino.core.arguments import amount, format_count
 from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import Number, to_fraction
 from sordino.lab.risk.worlds import Worlds
+from sordino.lab.sensitivity.statistics import TableFunction
 from sordino.lab.sensitivity.universe import as_number, columns_of_table
 
 
@@ -143,7 +144,7 @@ def assess_risk(
     universes: Any,
     *,
     size: int,
-    query: str,
+    query: str | TableFunction,
     risk: Number,
     prior: Sequence[float] | None = None,
     epsilon: Number | None = None,

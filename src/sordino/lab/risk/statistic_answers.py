@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.errors import DeclarationError
+from sordino.lab.sensitivity.enumeration import MOST_TABLES, answer_tables
 from sordino.lab.sensitivity.statistics import Statistic
-from sordino.lab.sensitivity.universe import Floats, column_names, numbers_from, rational_from
+from sordino.lab.sensitivity.universe import Floats, as_number, column_names, numbers_from, rational_from
 
 # ---- A query over a universe of numbers as exact integers, and its answer in every world, in the order of combinations
 #
@@ -53,7 +55,8 @@ class Answers:
         """The integer that a key is divided by to give the answer (its square, for std)."""
         if self.kind == "quantile":
             return self.denominator * self.ranks()[2]
-        powers = {"count": 0, "sum": 1, "mean": 1, "var": 2, "std": 2}[self.kind]
+        # a function's keys are its answers
+        powers = {"count": 0, "sum": 1, "mean": 1, "var": 2, "std": 2, "function": 0}[self.kind]
         return int(
             self.denominator**powers * {"mean": self.size, "var": self.size**2, "std": self.size**2}.get(self.kind, 1)
         )
@@ -64,6 +67,8 @@ class Answers:
         most = max(abs(x) for x in self.numbers)
         if self.kind == "quantile":
             return 2 * most * self.ranks()[2]
+        if self.kind == "function":
+            return int(abs(answer_worlds(self)).max())
         return most * (self.size + 1) if self.kind in ("sum", "mean") else (most * (self.size + 1)) ** 2 * 2
 
     def ranks(self) -> tuple[int, int, int]:
@@ -94,8 +99,11 @@ class Answers:
             keys = keys.astype(object)
         return np.abs(self.values(keys, above=nearest) + beyond)
 
-    def extremes(self) -> tuple[int, int]:
-        """Return the smallest and the largest key over all worlds, without a list of them: O(N)."""
+    def extremes(self) -> tuple[Any, Any]:
+        """Return the smallest and the largest key over all worlds; without a list of them, in O(N), but for a function."""
+        if self.kind == "function":
+            keys = answer_worlds(self)
+            return keys.min(), keys.max()
         ordered = sorted(self.numbers)
         size = self.size
         outside = len(ordered) - size
@@ -165,6 +173,8 @@ def listing(answers: Answers) -> Numbers | None:
     worlds = answers.worlds
     if answers.kind == "count":
         return np.full(worlds, size) if worlds <= ENTRIES else None
+    if answers.kind == "function":
+        return answer_worlds(answers)
     if worlds == people and people > 2:
         return _one_out(answers) if size > 1 else _one_kept(answers)
     if worlds * size > ENTRIES:
@@ -179,6 +189,31 @@ def listing(answers: Answers) -> Numbers | None:
     if answers.kind in ("sum", "mean"):
         return np.asarray(first)
     return np.asarray(size * (numbers * numbers)[tables].sum(axis=1) - first * first)
+
+
+@lru_cache(maxsize=8)
+def answer_worlds(answers: Answers) -> Numbers:
+    """Return a function's answer in every world, in the order of itertools.combinations: float64, or Python's integers.
+
+    Answers that rounding alone separates are made equal, as worlds of equal answers hide each other. Raises
+    DeclarationError where there are more than 2,000,000 worlds.
+    """
+    if answers.worlds > MOST_TABLES:
+        raise DeclarationError(
+            f"query {answers.statistic.name} is answered by enumeration, of {answers.worlds:,} worlds here: at most "
+            f"{MOST_TABLES:,}; take a smaller universe or size, or a query that is known by a word"
+        )
+    values = [as_number(Fraction(number, answers.denominator)) for number in answers.numbers]
+    tables = tables_of(len(values), answers.size).tolist()
+    listed = answer_tables(answers.statistic, [tuple(sorted(values[place] for place in row)) for row in tables])
+    if all(float(answer).is_integer() for answer in listed):
+        return np.array([int(answer) for answer in listed], dtype=object)
+    numbers = np.array([float(answer) for answer in listed])
+    order = np.argsort(numbers, kind="stable")
+    ascending = numbers[order]
+    starts = np.append(True, np.diff(ascending) > 1e-13 * np.abs(numbers).max())
+    numbers[order] = ascending[np.flatnonzero(starts)][np.cumsum(starts) - 1]
+    return numbers
 
 
 def _one_out(answers: Answers) -> Numbers:

@@ -13,11 +13,12 @@ import numpy as np
 
 from sordino.core.arguments import finite_number, format_count, probabilities, world_epsilon, world_risk
 from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number
 from sordino.core.noise.rng import Rng
 from sordino.lab.risk.odds import PAIRWISE, least_sum, least_sum_at, rising_root, softmax
 from sordino.lab.risk.statistic_answers import ENTRIES, Answers, lattice_from, listing, tables_of, tally
 from sordino.lab.sensitivity.empirical import global_sensitivity
-from sordino.lab.sensitivity.statistics import statistic_from
+from sordino.lab.sensitivity.statistics import NoAnswer, TableFunction, statistic_from
 from sordino.lab.sensitivity.universe import Floats, as_number, rational_from, size_in
 
 # ---- An attacker who plays: true worlds drawn from the prior, noisy answers, and the guess of the likeliest world
@@ -105,8 +106,8 @@ class Worlds:
 
     The answer is f(release) + Laplace noise of scale Df/epsilon, Df the global sensitivity of the query among tables of
     `size` records under add_remove at distance 1 (by additions alone where one record fewer has no answer). A world is
-    one of the C(N, m) choices of people: equal values stay distinct worlds. `query` is count, sum, mean, median, var,
-    std, quantile:q, min or max; `prior` holds one probability a world, in the order of itertools.combinations (uniform
+    one of the C(N, m) choices of people: equal values stay distinct worlds. `query` is a word or a function of your own, as
+    in `global_sensitivity`; `prior` holds one probability a world, in the order of itertools.combinations (uniform
     without it). Raises DeclarationError for a size out of range, values that are not finite, and a bad prior.
 
     Source: Lee & Clifton 2011, How Much Is Enough? Choosing epsilon for Differential Privacy.
@@ -116,12 +117,16 @@ class Worlds:
     (0.347697146, 0.4317201196)
     """
 
-    def __init__(self, universe: Iterable[Any], *, size: int, query: str, prior: Sequence[float] | None = None) -> None:
+    def __init__(
+        self, universe: Iterable[Any], *, size: int, query: str | TableFunction, prior: Sequence[float] | None = None
+    ) -> None:
         """Check and store; the worlds are counted when they are first needed."""
         self._values, numbers, denominator = lattice_from(universe)
         self.size = size_in(size, people=len(numbers))
-        self.query = query
-        self._answers = Answers(numbers, denominator, statistic_from(query, ddof=0), self.size)
+        statistic = statistic_from(query, ddof=0)
+        self.query = statistic.name
+        self._question = query
+        self._answers = Answers(numbers, denominator, statistic, self.size)
         if prior is not None:
             self._listable()
         self._prior = None if prior is None else probabilities(prior, worlds=self.count)
@@ -144,10 +149,13 @@ class Worlds:
         direction = "add" if self.size == least < people else "either"
         if self.size == least == people:
             return 0.0
-        change = global_sensitivity(
-            self.query, self._values, size=self.size, neighbors="add_remove", exactly=1, direction=direction
-        )
-        return float(change.value)
+        try:
+            return self._most_moved(direction)
+        except NoAnswer:
+            # of a function it is found out by trying that one record fewer has no answer
+            if self._answers.kind != "function":
+                raise
+        return self._most_moved("add") if self.size < people else 0.0
 
     @cached_property
     def spread(self) -> float:
@@ -190,7 +198,7 @@ class Worlds:
         probabilities.setflags(write=False)
         return probabilities
 
-    def posterior(self, *, output: float, epsilon: float) -> Floats:
+    def posterior(self, *, output: Number, epsilon: Number) -> Floats:
         """Return the probability of each world once `output` is seen, in the order of itertools.combinations.
 
         posterior_w = prior_w exp(-epsilon |output - f_w| / Df) / (the same, summed over all worlds). DeclarationError
@@ -206,7 +214,7 @@ class Worlds:
             logs = np.log(self.prior) - self._rate(world_epsilon(epsilon)) * (distances - nearest)
         return softmax(logs)
 
-    def posterior_gain(self, *, output: float, epsilon: float) -> float:
+    def posterior_gain(self, *, output: Number, epsilon: Number) -> float:
         """Return the largest posterior - prior over the worlds once `output` is seen: the paper's "confidence".
 
         >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").posterior_gain(output=2.20131, epsilon=2.0), 10)
@@ -214,7 +222,7 @@ class Worlds:
         """
         return float((self.posterior(output=output, epsilon=epsilon) - self.prior).max())
 
-    def risk(self, *, epsilon: float) -> float:
+    def risk(self, *, epsilon: Number) -> float:
         """Return the largest posterior that any output can give any world; at epsilon 0 the largest prior.
 
         max_i 1 / sum_j (p_j / p_i) exp(-epsilon |f_i - f_j| / Df), attained at output = f_i. Exact if `exact` is True,
@@ -228,7 +236,7 @@ class Worlds:
             return self.risk_bound(epsilon=epsilon)
         return min(1.0, max(float(self._largest_prior), math.exp(-self._surprise(epsilon))))
 
-    def risk_bound(self, *, epsilon: float) -> float:
+    def risk_bound(self, *, epsilon: Number) -> float:
         """Return 1 / (1 + (1 - p)/p exp(-epsilon Dv / Df)), p the largest prior: never below `risk`; any number of worlds.
 
         Uniform prior: (1 - p)/p is W - 1. Source: Lee & Clifton 2011, section 5 (its upper bound).
@@ -243,7 +251,7 @@ class Worlds:
         gained = self._rate(epsilon) * self.spread - _log(1 / largest - 1)
         return 1 / (1 + math.exp(-gained)) if gained > -700 else math.exp(gained)
 
-    def epsilon_for(self, *, risk: float) -> float:
+    def epsilon_for(self, *, risk: Number) -> float:
         """Return the largest epsilon whose `risk` is at most `risk`, approached from below: never above it.
 
         math.inf where no epsilon reaches the risk (worlds with equal answers hide each other), `epsilon_bound_for`
@@ -284,7 +292,7 @@ class Worlds:
         low, _ = rising_root(excess, low, high, tolerance=1e-14 if few else 1e-11)
         return _step_back(lambda epsilon: self.risk(epsilon=epsilon), low * (1 - (4e-14 if few else 1e-10)), wanted)
 
-    def epsilon_bound_for(self, *, risk: float) -> float:
+    def epsilon_bound_for(self, *, risk: Number) -> float:
         """Return (Df/Dv) ln((1 - p)/p · risk/(1 - risk)), p the largest prior: the inverse of `risk_bound`, from below.
 
         >>> round(Worlds([1, 2, 3, 4], size=3, query="mean").epsilon_bound_for(risk=1 / 3), 10)
@@ -297,7 +305,7 @@ class Worlds:
         epsilon = self.sensitivity / self.spread * odds
         return _step_back(lambda epsilon: self.risk_bound(epsilon=epsilon), epsilon, wanted)
 
-    def record_risk(self, value: float, *, output: float, epsilon: float) -> float:
+    def record_risk(self, value: Number, *, output: Number, epsilon: Number) -> float:
         """Return the posterior probability that a person of this value is in the release, once `output` is seen.
 
         Of several people of that value, the one most likely in it (alike under a uniform prior). DeclarationError for a
@@ -328,7 +336,7 @@ class Worlds:
         without = Answers(others, self._answers.denominator, self._answers.statistic, self.size)
         return max(0.0, -math.expm1(self._log_evidence(without, output, epsilon) - everyone))
 
-    def simulate(self, *, epsilon: float, runs: int, rng: Rng) -> Simulation:
+    def simulate(self, *, epsilon: Number, runs: int, rng: Rng) -> Simulation:
         """Play the attacker `runs` times: draw a world from the prior, add the noise, and guess the top world.
 
         The share of runs where the guess is right has an expectation of at most `risk`: the worst output is not always
@@ -351,6 +359,12 @@ class Worlds:
     def __repr__(self) -> str:
         prior = "" if self._prior is None else ", prior given"
         return f"<Worlds {format_count(self.count)} of {self.size} in {len(self._values)} records, query={self.query!r}{prior}>"
+
+    def _most_moved(self, direction: str) -> float:
+        change = global_sensitivity(
+            self._question, self._values, size=self.size, neighbors="add_remove", exactly=1, direction=direction
+        )
+        return float(change.value)
 
     @cached_property
     def _keys(self) -> Any:
@@ -401,7 +415,7 @@ class Worlds:
             raise DeclarationError(
                 "universe must hold values whose answers differ by at least 1e-300: write them in a smaller unit"
             )
-        return low == high
+        return bool(low == high)
 
     def _surprise(self, epsilon: float, rare: Sequence[int] = (), *, enough: float = math.inf) -> float:
         """Return minus the log of the worst risk, over all answers or over the places of the `rare` ones."""
@@ -414,7 +428,7 @@ class Worlds:
         """Return epsilon / Df: one over the scale of the noise; 0 where every answer is the same."""
         return 0.0 if self._is_constant else epsilon / self.sensitivity
 
-    def _log_evidence(self, answers: Answers, output: float, epsilon: float) -> float:
+    def _log_evidence(self, answers: Answers, output: Number, epsilon: Number) -> float:
         counted = tally(answers)
         if counted is None:
             raise self._too_many()

@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from sordino.core.arguments import amount
 from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number
+from sordino.lab.sensitivity.enumeration import answer_tables, find_farthest_pair
 from sordino.lab.sensitivity.local_search import farthest_neighbor
 from sordino.lab.sensitivity.moves import Moves, moves_from
-from sordino.lab.sensitivity.statistics import Statistic, statistic_from
+from sordino.lab.sensitivity.statistics import Statistic, TableFunction, name_query, statistic_from
 from sordino.lab.sensitivity.table_distance import distance
 from sordino.lab.sensitivity.universe import Places, Universe, as_number, exact_universe_from, size_in
 from sordino.lab.sensitivity.variance import farthest_spread
@@ -50,7 +53,7 @@ class Change:
 
 
 def global_sensitivity(
-    query: str,
+    query: str | TableFunction,
     universe: Iterable[Any],
     *,
     size: int,
@@ -62,16 +65,22 @@ def global_sensitivity(
 ) -> Change:
     """Return the most that the answer can move between neighbors, over every table of `size` records of the universe.
 
-    `neighbors` is "add_remove" or "replace"; within=k is at most k moves of any mix, exactly=k is k records in one
-    `direction` ("add", "remove", "either"), or k exchanges. var and std divide by n - `ddof`. The unit is that of the
-    values (squared for var). Values are int, float, Fraction or Decimal, and are held without rounding: values that span
-    more than 2^53 of their common steps are refused (see `exact_universe_from`). Raises DeclarationError for bad input, and
-    where a neighbor has no answer.
+    `query` is count, sum, mean, median, var, std, min, max or quantile:q; or range, iqr, mode (the least of several),
+    geometric_mean, ratio (of the largest value to the smallest) or count_distinct; or a function of your own, which takes a
+    table as a sorted numpy array and returns one number. `neighbors` is "add_remove" or "replace"; within=k is at most k moves
+    of any mix, exactly=k is k records in one `direction` ("add", "remove", "either"), or k exchanges. var and std divide by
+    n - `ddof`. The unit is that of the values (squared for var). Values are int, float, Fraction or Decimal, and are held
+    without rounding: values that span more than 2^53 of their common steps are refused (see `exact_universe_from`). Raises
+    DeclarationError for bad input, and where a neighbor has no answer.
 
     Exact by exchange arguments (in `worst_table` and `variance`): O(N) for each mix of moves, O(k^3 N log N) for var and
     std. For std under add_remove the proof needs that the rise by adding records is larger than any fall could be; where
     it is not (tables of about k records), a small universe is enumerated and a larger one gets `exact=False` and a bound.
+    A function, and the words range to count_distinct, are answered by enumeration of all tables, which `because` says:
+    exact, and refused beyond 2,000,000 tables or 100,000,000 pairs of neighbors.
 
+    >>> global_sensitivity(lambda table: table.max() - table.min(), [1, 2, 3, 10], size=3, neighbors="replace", within=1)
+    Change(value=7, because='at most 1 record(s) exchanged: by enumeration of 4 tables')
     >>> global_sensitivity("median", [1, 2, 3, 10, 11], size=3, neighbors="replace", within=1).witness
     ((1.0, 2.0, 10.0), (2.0, 10.0, 11.0))
     """
@@ -80,6 +89,10 @@ def global_sensitivity(
     size = size_in(size, people=values.size)
     moves = _moves(statistic, values, size, neighbors, within, exactly, direction)
     public = f"the universe of {values.size} values and the size {size} are public"
+    if statistic.kind == "function":
+        pair = find_farthest_pair(values, statistic, moves)
+        rule = f"by enumeration of {pair.tables:,} tables"
+        return _change(values, statistic, moves, pair.first, pair.second, public, rule)
     if statistic.kind not in ("var", "std"):
         first, second = farthest_pair(values.floats, statistic, moves, offset=values.offset)
         return _change(values, statistic, moves, first, second, public, "exchange argument")
@@ -96,7 +109,7 @@ def global_sensitivity(
 
 
 def local_sensitivity(
-    query: str,
+    query: str | TableFunction,
     universe: Iterable[Any],
     table: Iterable[Any],
     *,
@@ -109,8 +122,9 @@ def local_sensitivity(
     """Return the most that the answer on `table` can move to a neighbor of `table` in the universe.
 
     The change is always from `table`, never between two of its neighbors. Exact for every query (see `local_search`): O(N) for
-    each mix of moves, O(k N) for var and std. It depends on the table, so it is NOT public and must not scale noise.
-    Distances, units and errors are those of `global_sensitivity`; a table that is no part of the universe is refused.
+    each mix of moves, O(k N) for var and std; a function of your own, by enumeration of the neighbors. It depends on the
+    table, so it is NOT public and must not scale noise. Queries, distances, units and errors are those of `global_sensitivity`;
+    a table that is no part of the universe is refused.
 
     >>> local_sensitivity("median", [1, 2, 3, 10, 11], [1, 3, 10], neighbors="replace", within=1).value
     7.0
@@ -119,8 +133,12 @@ def local_sensitivity(
     statistic = statistic_from(query, ddof=ddof)
     places = values.places(table)
     moves = _moves(statistic, values, places.size, neighbors, within, exactly, direction)
-    second = farthest_neighbor(values.floats, statistic, moves, places, offset=values.offset)
     public = f"the universe of {values.size} values is public; the table, and so this figure, is not"
+    if statistic.kind == "function":
+        pair = find_farthest_pair(values, statistic, moves, table=places)
+        rule = f"by enumeration of {pair.tables:,} tables"
+        return _change(values, statistic, moves, pair.first, pair.second, public, rule)
+    second = farthest_neighbor(values.floats, statistic, moves, places, offset=values.offset)
     return _change(values, statistic, moves, places, second, public, "extremes of the neighbors of this table")
 
 
@@ -176,6 +194,9 @@ def _change(
         going = sum(map(Fraction, values.floats[np.setdiff1d(first, second)].tolist()), Fraction(0))
         change = (coming - going + (other.size - one.size) * values.offset) * values.step
         attained = as_number(abs(change))
+    elif statistic.kind == "function":
+        before, after = (Fraction(_answer(values, statistic, places)) for places in (first, second))
+        attained = as_number(abs(after - before))
     else:
         # an offset would cost digits
         centre = 0.0 if statistic.kind == "count" else values.floats[values.size // 2]
@@ -197,6 +218,8 @@ def _scaled(value: float, factor: Fraction) -> float:
 
 def _answer(values: Universe, statistic: Statistic, places: Places) -> float:
     """Return the answer on the table at these places, in the unit of the values."""
+    if statistic.kind == "function":
+        return answer_tables(statistic, [values.values(places)])[0]
     answer = statistic.of(values.floats[places])
     if statistic.kind == "sum":
         return _shifted(answer, values, places.size)
@@ -242,7 +265,13 @@ class LocalNoise:
 
 
 def local_noise(
-    query: str, universe: Iterable[Any], table: Iterable[Any], other: Iterable[Any], *, neighbors: str, epsilon: float
+    query: str | TableFunction,
+    universe: Iterable[Any],
+    table: Iterable[Any],
+    other: Iterable[Any],
+    *,
+    neighbors: str,
+    epsilon: Number,
 ) -> LocalNoise:
     """Return what noise scaled by local sensitivity would do to two neighbors: an attack to look at, NOT PRIVATE.
 
@@ -255,8 +284,7 @@ def local_noise(
     >>> found.answers, found.scales, [round(found.loss(x), 2) for x in (2, 20)]
     ((2.0, 2.0), (1.0, 8.0), [2.08, 13.67])
     """
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < math.inf:
-        raise DeclarationError("must be a number above 0", key="epsilon")
+    rate = amount(epsilon, name="epsilon")
     values = list(universe)
     one = list(table)
     two = list(other)
@@ -269,10 +297,10 @@ def local_noise(
         raise DeclarationError("one of the tables cannot move at all, and would get no noise: choose two that can")
     first, second = changes
     return LocalNoise(
-        query,
+        name_query(query),
         neighbors,
-        float(epsilon),
+        rate,
         (first.witness[0], second.witness[0]),
         (first.answers[0], second.answers[0]),
-        (first.value / epsilon, second.value / epsilon),
+        (first.value / rate, second.value / rate),
     )

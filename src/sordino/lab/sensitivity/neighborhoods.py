@@ -15,7 +15,7 @@ import numpy as np
 from sordino.core.errors import DeclarationError
 from sordino.core.notebook_tables import align_cells, html_table
 from sordino.lab.sensitivity.moves import Moves, moves_from
-from sordino.lab.sensitivity.statistics import Statistic, statistic_from
+from sordino.lab.sensitivity.statistics import Statistic, TableFunction, statistic_from
 from sordino.lab.sensitivity.universe import exact_universe_from, format_value, size_in
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Neighborhoods:
 
 
 def list_neighborhoods(
-    query: str,
+    query: str | TableFunction,
     universe: Sequence[float],
     *,
     size: int,
@@ -167,7 +167,7 @@ def list_neighborhoods(
     )
     ordered = tuple(value if isinstance(value, int | float) else float(value) for value in sorted(universe))
     rows = tuple(_enumerate(ordered, moves, statistic))
-    return Neighborhoods(ordered, size, query, f"{neighbors}, {moves.words}", rows)
+    return Neighborhoods(ordered, size, statistic.name, f"{neighbors}, {moves.words}", rows)
 
 
 def _enumerate(whole: Table, moves: Moves, statistic: Statistic) -> Iterator[Neighborhood]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.lab.sensitivity.empirical import Change, global_sensitivity, local_sensitivity
+from sordino.lab.sensitivity.statistics import TableFunction, name_query
 from sordino.lab.sensitivity.universe import columns_of_table, exact_universe_from
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def sensitivity_profile(
     universe: Any,
     table: Any,
     *,
-    queries: Iterable[str],
+    queries: Iterable[str | TableFunction],
     distances: Iterable[int] = range(1, 5),
     moves: Literal["within", "exactly"] = "within",
     ddof: int = 0,
@@ -40,14 +41,17 @@ def sensitivity_profile(
     """
     if moves not in ("within", "exactly"):
         raise DeclarationError(f'moves must be "within" or "exactly", not {moves!r}')
-    words = _list(queries, argument="queries")
+    listed = _list(queries, argument="queries")
+    by_name = {name_query(query): query for query in listed}
+    if len(by_name) < len(set(listed)):
+        raise DeclarationError("queries must have names of their own: define each function with def")
     steps = _list(distances, argument="distances")
     wholes = columns_of_table(universe)
     parts = columns_of_table(table)
     if set(wholes) != set(parts):
         names = ", ".join(map(str, wholes)) if None not in wholes else "one flat sequence"
         raise DeclarationError(f"table must have the columns of universe: {names}")
-    each = {name: _profile(values, parts[name], words, steps, moves, ddof) for name, values in wholes.items()}
+    each = {name: _profile(values, parts[name], by_name, steps, moves, ddof) for name, values in wholes.items()}
     return join_columns(each)
 
 
@@ -65,7 +69,12 @@ def join_columns(profiles: Mapping[str | None, pyarrow.Table | None]) -> pyarrow
 
 
 def _profile(
-    universe: Any, table: Any, queries: Sequence[str], distances: Sequence[int], moves: str, ddof: int
+    universe: Any,
+    table: Any,
+    queries: Mapping[str, str | TableFunction],
+    distances: Sequence[int],
+    moves: str,
+    ddof: int,
 ) -> pyarrow.Table:
     """Return the profile of one column."""
     exact_universe = exact_universe_from(universe)
@@ -79,8 +88,8 @@ def _profile(
         if moves == "exactly" and relation == "add_remove":
             how |= {"within": None, "exactly": distance, "direction": "either"}
         if scope == "global":
-            return global_sensitivity(query, values, size=len(inside), **how)
-        return local_sensitivity(query, values, inside, **how)
+            return global_sensitivity(queries[query], values, size=len(inside), **how)
+        return local_sensitivity(queries[query], values, inside, **how)
 
     return tabulate(product(queries, ("global", "local"), ("add_remove", "replace"), distances), change)
 

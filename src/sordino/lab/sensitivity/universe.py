@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sordino.core.errors import DeclarationError
+from sordino.core.loss import to_fraction
 
 Floats = NDArray[np.float64]
 # Positions in the sorted universe, ascending.
@@ -157,6 +158,8 @@ def rational_from(value: Any) -> Fraction:
     """
     if isinstance(value, Fraction | int | Decimal):
         return Fraction(value)
+    if isinstance(value, str):
+        return to_fraction(value, name="a number")
     return Fraction(int(value)) if isinstance(value, np.integer) else Fraction(repr(float(value)))
 
 

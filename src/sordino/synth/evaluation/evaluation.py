@@ -251,8 +251,8 @@ class Evaluation:
                 ranking, own = self.prediction.ranking, self.prediction.synthetic_ranking
                 lines.append(f"AUC of the scorecard: {ranking.text()}; on synthetic rows {own.text()}")
         lines += [
-            f"{t.measure} of {t.kind} for {t.target}, NOT PRIVATE: {t.synthetic:.3f} trained on synthetic rows, "
-            f"{t.original:.3f} on real ones"
+            f"{t.measure} of {t.kind} for {t.target}, NOT PRIVATE: {t.texts()[0]} trained on synthetic rows, "
+            f"{t.texts()[1]} on real ones"
             for t in self.trained
         ]
         return lines + self._violation_lines()

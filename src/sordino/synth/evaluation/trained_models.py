@@ -34,14 +34,22 @@ Trainer = Callable[["Floats", Any], Callable[["Floats"], "Floats"]]
 class TrainedScore:
     """How well one kind of model predicts one half of the real rows, NOT PRIVATE: trained on synthetic rows, or on the other.
 
-    `measure` is "AUC" for a condition and "R2" for a number.
+    `measure` is "AUC" for a condition and "R2" for a number. None where the target never changes in the rows to learn from,
+    or in those of the test.
     """
 
     target: str
     kind: str
     measure: str
-    synthetic: float
-    original: float
+    synthetic: float | None
+    original: float | None
+
+    def texts(self) -> tuple[str, str]:
+        """Return both scores in words: trained on synthetic rows, and on real ones."""
+        synthetic, original = (
+            "none, the target never changes" if s is None else f"{s:.3f}" for s in (self.synthetic, self.original)
+        )
+        return synthetic, original
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scores as JSON data."""
@@ -145,10 +153,10 @@ def _score(
     drawn = slice(0, _MOST_ROWS)
     scores = []
     for kind, train_on in kinds.items():
-        values = []
+        values: list[float | None] = []
         for features, target in ((synthetic[drawn], targets[0][drawn]), (original[train], targets[1][train])):
             if len(np.unique(target)) < 2 or len(np.unique(targets[1][test])) < 2:
-                values.append(float("nan"))
+                values.append(None)
                 continue
             mean, spread = features.mean(axis=0), features.std(axis=0)
             scale = np.where(spread > 0, spread, 1.0)

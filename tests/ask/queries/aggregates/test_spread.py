@@ -23,8 +23,9 @@ from protecting import protect
 from sordino import col
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import Selection, as_aggregation, correlation, covariance, std, variance
+from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.registry import estimate_from_dict
-from sordino.core.estimates.second_moments import sum_margin
+from sordino.core.estimates.second_moments import SecondMoments, _scale_sums, sum_margin
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.errors import QuestionRefused
 
@@ -164,6 +165,40 @@ def test_margin_of_a_combination(laws: Any, weights: list[float], confidence: fl
     assert (np.abs(total) > margin).mean() <= miss * 1.01 + 4.5 * math.sqrt(miss * confidence / 200_000)
     if min(w.variance() for w in laws) > 4:
         assert margin <= 1.06 * np.quantile(np.abs(total), confidence) + 1  # a step
+
+
+@pytest.mark.parametrize(
+    "law", [DiscreteLaplace(Fraction(20)), DiscreteGaussian(Fraction(400))], ids=["Laplace", "Gaussian"]
+)
+@pytest.mark.parametrize(("both", "one", "two"), [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.7, -0.4, -0.9)])
+def test_products_of_noises_have_the_stated_mean_and_variance(law: Any, both: float, one: float, two: float) -> None:
+    """Of 100,000 draws: each is within seven deviations of what is stated, which chance passes once in 10^11."""
+    parts = tuple(Noisy((0,), Fraction(1), law) for _ in range(4))
+    of = SecondMoments("covariance", parts, (0,), ((-1, 1), (-1, 1)), 0)
+    sums = _scale_sums(of, [np.zeros(1)] * 4)
+    first = [np.array([[w]]) for w in (1.0, 0.0, 0.0, -0.8)]
+    second = [np.array([[w]]) for w in (0.0, 1.0, 0.0, 0.6)]
+    mean, variance = sums.products(first, second, both=both, one=one, two=two)
+    noise = law.sample(sd.Rng.seeded(3), size=400_000).astype(float).reshape(4, -1)
+    u = noise[0] - 0.8 * noise[3]
+    v = noise[1] + 0.6 * noise[3]
+    drawn = both * u * v + one * u * u + two * v * v
+    assert abs(drawn.mean() - mean.item()) < 7 * drawn.std() / math.sqrt(len(drawn))
+    squares = np.square(drawn - mean.item())
+    assert abs(squares.mean() - variance.item()) < 7 * squares.std() / math.sqrt(len(drawn))
+
+
+def test_thirty_rows_have_intervals_hardly_wider_than_the_error() -> None:
+    """They were 1.7 times as wide as the error of 95%, and covered .99: the noises of both means at their extremes."""
+    x, y = columns(30, 50, 20)
+    plan = people().plan(covariance("x", "y"), epsilon=8)
+    estimate = draw_spread(plan, x, y, 1000, 30)
+    ends = np.array(estimate.intervals(0.95))
+    true = float(np.cov(x, y, ddof=0)[0, 1])
+    covered = ((ends[:, 0] <= true) & (true <= ends[:, 1])).mean()
+    assert 0.95 - coverage_slack(1000) < covered < 0.985
+    error = np.quantile(np.abs(np.array(estimate.values()) - true), 0.95)
+    assert np.diff(ends).mean() / 2 < 1.3 * error
 
 
 def test_the_cost_is_whole_and_shared_equally() -> None:

@@ -145,9 +145,12 @@ def choose_values(of: DeclaredValues, accepts: Callable[[Any], bool]) -> Build:
         code = of.build(on)
         if missing:
             code = exp.paren(
-                exp.Case(ifs=[exp.If(this=on.is_code(code, missing), true=exp.Null())], default=code.copy())
+                exp.Case(
+                    ifs=[exp.If(this=on.is_code(code, missing, below=len(of.values)), true=exp.Null())],
+                    default=code.copy(),
+                )
             )
-        return on.is_code(code, codes or (-1,))
+        return on.is_code(code, codes or (-1,), below=len(of.values))
 
     return build
 
@@ -172,7 +175,10 @@ def value_keys(of: DeclaredValues) -> tuple[tuple[Any, ...], Build]:
             place = _look_up(on, code, [None if v is None else places[v] for v in of.values], missing=-1)
             present = exp.GTE(this=place, expression=whole(0))
             return exp.paren(exp.Case(ifs=[exp.If(this=present, true=place.copy())]))
-        ifs = [exp.If(this=on.is_code(code.copy(), codes[v]), true=whole(i)) for i, v in enumerate(labels)]
+        ifs = [
+            exp.If(this=on.is_code(code.copy(), codes[v], below=len(of.values)), true=whole(i))
+            for i, v in enumerate(labels)
+        ]
         return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
 
     return labels, build

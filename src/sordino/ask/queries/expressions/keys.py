@@ -19,6 +19,7 @@ from sordino.ask.queries.expressions.bound_number import (
     bin_index,
     encode_category,
     integer_cell,
+    number_cell,
     truth_code,
     whole_values,
 )
@@ -59,14 +60,23 @@ from sordino.ask.queries.expressions.nodes import (
     walk,
 )
 from sordino.ask.queries.expressions.sql_trees import Build, plus, trees, truth_as_number, whole
-from sordino.ask.queries.expressions.times import TIMES, format_time, moment_constant, time_label, truncate_time
+from sordino.ask.queries.expressions.times import (
+    CLOCK_PARTS,
+    DAY_PARTS,
+    TIMES,
+    day_of,
+    format_time,
+    moment_constant,
+    time_label,
+    truncate_time,
+)
 from sordino.core.cell_grammar import BLANKS, is_unicode
 from sordino.core.domain import STORED, Boolean, Category, Date, DateTime, Domain, Identifier, Integer, Real
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.loss import format_number
 from sordino.core.primitives import Primitives
 from sordino.core.release import int_or_float
-from sordino.core.time_zones import seconds_since, show_time
+from sordino.core.time_zones import EPOCH, seconds_since, show_time
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -75,6 +85,8 @@ if TYPE_CHECKING:
 # ---- The declared keys of a group-by column: public labels, and the SQL that gives each row its code
 
 _MOST_KEYS = 1_000_000
+# rows are grouped by a column's days before their keys if there are no more than in 270 years
+_MOST_DAYS = 100_000
 # each has two fractions for its ends, and a label: a second's work
 _MOST_BINS = 100_000
 
@@ -95,6 +107,35 @@ def _time_keys(node: Node, of: BoundNumber) -> tuple[tuple[Any, ...], Build]:
         return tuple(truncation.label(i) for i in range(low, high + 1)), _from(truncation.index, low)
     low, high = _ends(of, node)
     return tuple(time_label(i, of) for i in range(low, high + 1)), _from(of, low)
+
+
+def _by_day(of: Keys, node: Node, domain: Domain) -> Keys:
+    """Return the keys of functions of one column of days so that rows are grouped by days first, and the few days by keys."""
+    names = {at.name for at in walk(node) if isinstance(at, Name)}
+    column = domain[next(iter(names))] if len(names) == 1 else None
+    if isinstance(node, Name) or not isinstance(column, (Date, DateTime)) or of.code is not None:
+        return of
+    (name,) = names
+    if isinstance(column, DateTime):
+        if not isinstance(node, (DatePart, DateTrunc)) or not isinstance(node.of, Name) or not _is_of_day(node):
+            return of
+        # The parts of a moment are those of its day.
+        day = day_of(number_cell(name, column))
+        first, last = (EPOCH + datetime.timedelta(days=end) for end in day.ends)
+        days = Date(first, last, missing="keep" if column.missing == "keep" else "drop")
+        by_day = keys(node, Domain({name: days}))
+        assert len(by_day.labels) == len(of.labels)
+        build: Build = by_day.row_code
+    else:
+        day = number_cell(name, replace(column, missing="drop"))
+        build = of.build
+    if day.ends[1] - day.ends[0] >= _MOST_DAYS:
+        return of
+    return Keys(of.labels, day.build, lambda on, cell: on.with_cell(name, cell, build))
+
+
+def _is_of_day(node: DatePart | DateTrunc) -> bool:
+    return node.part in DAY_PARTS if isinstance(node, DatePart) else node.unit not in CLOCK_PARTS
 
 
 def _from(of: BoundNumber, low: int) -> Build:
@@ -172,7 +213,7 @@ def keys(node: Node, domain: Domain) -> Keys:
     of = _time(node, domain)
     if of is not None:
         labels, build = _time_keys(node, of)
-        return _keep_missing(labels, build, node, domain)
+        return _by_day(_keep_missing(labels, build, node, domain), node, domain)
     if isinstance(node, Bin):
         return _bins(node, domain)
     if isinstance(node, When):
@@ -180,7 +221,7 @@ def keys(node: Node, domain: Domain) -> Keys:
     if isinstance(node, Constant):
         return Keys((_label(node, node),), lambda _: whole(0))
     if isinstance(node, DatePart):
-        return _parts(node, domain)
+        return _by_day(_parts(node, domain), node, domain)
     if is_text(node):
         labels, build = value_keys(bind_values(node, domain))
         return _keep_missing(labels, build, node, domain)

@@ -48,7 +48,12 @@ def day_part(part: str, of: BoundNumber) -> BoundNumber:
     in them. A week of ISO 8601 belongs to the year of its Thursday.
     """
     low, high = (int(b or 0) for b in (of.interval.lower, of.interval.upper))
-    return whole_number(of, _range(part, low, high), _BUILDS[part](of.build))
+    return whole_number(of, _range(part, low, high), _tabulate(of, _BUILDS[part]))
+
+
+def _tabulate(days: BoundNumber, function: Callable[[Build], Build]) -> Build:
+    """Return a function of days, which an engine may compute once for each declared day in place of each row."""
+    return lambda on: on.tabulate(days.build(on), days.ends, lambda rows, day: function(lambda _: day.copy())(rows))
 
 
 def whole_number(of: BoundNumber, ends: tuple[int, int], build: Build) -> BoundNumber:
@@ -297,8 +302,7 @@ def day_of(of: BoundNumber) -> BoundNumber:
     ends = tuple(math.floor(Fraction(local.ends[side]) / per_day) for side in (0, 1))
     # days before 1970 that no declared moment passes
     far = 800_000
-    shifted = add(local.build, whole_constant(far * per_day))
-    build = add(divide(shifted, per_day), whole_constant(-far))
+    build = add(_divide_local(of, local, far * per_day, per_day), whole_constant(-far))
     return replace(whole_number(of, (ends[0], ends[1]), build), kind="date")
 
 
@@ -462,7 +466,7 @@ def _floor(of: BoundNumber, step: int, by: int = 0) -> BoundNumber:
     moved = _whole(by / of.unit, of)
     ends = tuple((of.ends[side] + moved) // size for side in (0, 1))
     low = ends[0]
-    build = add(divide(add(of.build, whole_constant(moved - low * size)), size), whole_constant(low))
+    build = add(lambda on: on.quotient(of.build(on), moved - low * size, size), whole_constant(low))
     return replace(whole_number(of, (ends[0], ends[1]), build), kind="number", zone="")
 
 
@@ -472,14 +476,26 @@ def _clock_part(step: int, cycle: int, of: BoundNumber) -> BoundNumber:
     local = _local(of)
     round_trip = _whole(cycle / of.unit, of)
     far = 800_000 * _whole(_DAY / of.unit, of)
-    shifted = within(add(local.build, whole_constant(far)), 0, 2**62)
-    since = subtract(shifted, multiply(divide(shifted, round_trip), round_trip))
+    # parts of the clock since a day that no declared moment passes, in steps where these are no finer
     coarse = of.unit % step == 0
-    build = multiply(since, int(of.unit / step)) if coarse else divide(since, _whole(step / of.unit, of))
+    parts = _divide_local(of, local, far, 1 if coarse else _whole(step / of.unit, of))
+    around = round_trip if coarse else cycle // step
+    named: Build = lambda on: on.name(parts(on))  # noqa: E731
+    build = multiply(subtract(named, multiply(divide(named, around), around)), int(of.unit / step) if coarse else 1)
     low, high = (math.floor(local.ends[side] * of.unit / step) for side in (0, 1))
     most = cycle // step - 1
     every = {n % (most + 1) for n in range(low, high + 1)} if high - low < most else {0, most}
     return whole_number(of, (min(every), max(every)), build)
+
+
+def _divide_local(of: BoundNumber, local: BoundNumber, moved: int, size: int) -> Build:
+    """Return the whole quotient of what a moment's clock shows, moved so that it is never below 0."""
+    values = _offsets(of).values
+    if len(values) > 1:
+        return lambda on: on.quotient(local.build(on), moved, size)
+    # A clock that stays is moved with the rest.
+    away = _whole(Fraction(values[0]) / of.unit, of)
+    return lambda on: on.quotient(of.build(on), moved + away, size)
 
 
 def _whole(ratio: Fraction, of: BoundNumber) -> int:
@@ -506,8 +522,12 @@ def _truncate_months(width: int, of: BoundNumber) -> Truncation:
     day = day_of(of)
     months = [_month_index(day.ends[side]) - _ORIGIN_MONTH for side in (0, 1)]
     low, high = (m // width for m in months)
-    shifted = add(month_number(day.build), whole_constant(-_ORIGIN_MONTH - low * width))
-    index = whole_number(of, (low, high), add(divide(shifted, width), whole_constant(low)))
+    shift = whole_constant(-_ORIGIN_MONTH - low * width)
+    index = whole_number(
+        of,
+        (low, high),
+        _tabulate(day, lambda days: add(divide(add(month_number(days), shift), width), whole_constant(low))),
+    )
     begin = first_of_month(add(multiply(index.build, width), whole_constant(_ORIGIN_MONTH)))
     return _truncation(of, index, begin, lambda i: _month_begin(_ORIGIN_MONTH + i * width))
 

@@ -44,6 +44,7 @@ TABULATION_KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "row_weights": ((str,), "the column of sampling weights"),
     "suppress_below": ((int, float, str), "the least released count that is shown, such as 10"),
     "round_to": ((int, float, str), "what released numbers are rounded to multiples of, such as 5"),
+    "largest": ((int,), "how many of the largest released counts of each group are shown, such as 10"),
 }
 _LONGEST = 20_000
 _PLACE = re.compile(r"^line \d+, column \d+: ")
@@ -96,6 +97,7 @@ def read_tabulation(plain: Mapping[str, Any], *, beside: Path | None = None) -> 
         row_weights=plain.get("row_weights"),
         suppress_below=plain.get("suppress_below"),
         round_to=plain.get("round_to"),
+        largest=plain.get("largest"),
     )
 
 

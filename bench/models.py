@@ -1,0 +1,278 @@
+"""Models against the same models without privacy, and against models trained on synthetic rows at the same loss.
+
+    python bench/models.py FOLDER
+
+FOLDER holds tables of one's own: `houses.parquet` (King County: price and 8 columns or more), `diamonds.csv` (as in ggplot2) and
+`adult.data` (UCI). Those that are absent are left out. Prints the lines of bench/results/models.md: a quarter of the rows is held
+out of the private table, and every score is on those.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+import sordino as sd
+from sordino.models.clusters import cluster, nearest_centers
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+LOSSES: dict[str, dict[str, Any]] = {
+    "(1, 1e-6)": {"epsilon": 1, "delta": "1e-6"},
+    "1": {"epsilon": 1},
+    "(.1, 1e-6)": {"epsilon": "0.1", "delta": "1e-6"},
+    "10": {"epsilon": 10},
+}
+SEEDS = (1, 2, 3)
+BUDGET = sd.ApproxDP(10**6, "0.1")
+ADULT = (
+    "age workclass fnlwgt education education_num marital_status occupation relationship race sex capital_gain capital_loss "
+    "hours_per_week native_country income"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table, what is predicted from which of its columns, and the class that counts as yes."""
+
+    name: str
+    rows: pd.DataFrame
+    domain: dict[str, Any]
+    y: str
+    x: list[str]
+    yes: Any = None
+
+    def split(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return three quarters of the rows, and the rest."""
+        order = np.random.default_rng(0).permutation(len(self.rows))
+        cut = 3 * len(order) // 4
+        return self.rows.iloc[order[:cut]], self.rows.iloc[order[cut:]]
+
+    def protect(self, rows: pd.DataFrame, seed: int) -> sd.Curator:
+        """Return rows as a private table."""
+        return sd.protect(
+            pa.Table.from_pandas(rows, preserve_index=False),
+            domain=sd.Domain(self.domain),
+            neighbors="add_remove",
+            privacy_unit="row",
+            budget=BUDGET,
+            ledger=None,
+            rng=sd.Rng.seeded(seed),
+        )
+
+
+def read_cases(folder: Path) -> list[Case]:
+    """Return the tables that are there. Bounds are those of a codebook, not of the rows."""
+    cases = []
+    if (folder / "houses.parquet").exists():
+        rows = pd.read_parquet(folder / "houses.parquet")
+        domain: dict[str, Any] = {
+            "price": sd.Integer(0, 8_000_000),
+            "sqft_living": sd.Integer(0, 15_000),
+            "bedrooms": sd.Integer(0, 15),
+            "bathrooms": sd.Real(0, 10, resolution="0.25"),
+            "grade": sd.Integer(1, 13),
+            "condition": sd.Integer(1, 5),
+            "view": sd.Integer(0, 4),
+            "yr_built": sd.Integer(1900, 2015),
+            "lat": sd.Real(47, 48, resolution="0.0001"),
+        }
+        rows = rows[list(domain)].astype(
+            {"grade": int, "condition": int, "view": int, "bathrooms": float, "price": int}
+        )
+        x = [name for name in domain if name != "price"]
+        cases.append(Case("houses", rows, domain, "price", x))
+        dear = rows.assign(dear=rows["price"] > 600_000).drop(columns="price")
+        domain = {name: column for name, column in domain.items() if name != "price"} | {"dear": sd.Boolean()}
+        cases.append(Case("houses: dear", dear, domain, "dear", x, True))
+    if (folder / "diamonds.csv").exists():
+        rows = pd.read_csv(folder / "diamonds.csv")
+        x = ["carat", "depth", "table", "x", "y", "z"]
+        domain = {
+            "price": sd.Integer(0, 20_000),
+            "carat": sd.Real(0, 6, resolution="0.01"),
+            "depth": sd.Real(0, 100, resolution="0.1"),
+            "table": sd.Real(0, 100, resolution="0.1"),
+            **{name: sd.Real(0, 60, resolution="0.01") for name in ("x", "y", "z")},
+        }
+        cases.append(Case("diamonds", rows[list(domain)], domain, "price", x))
+        ideal = rows.assign(ideal=rows["cut"] == "Ideal")
+        domain = domain | {"ideal": sd.Boolean()}
+        cases.append(Case("diamonds: ideal", ideal[list(domain)], domain, "ideal", ["price", *x], True))
+    if (folder / "adult.data").exists():
+        rows = pd.read_csv(
+            folder / "adult.data", header=None, names=ADULT.split(), skipinitialspace=True, na_values="?"
+        )
+        numbers = {
+            "age": 125,
+            "education_num": 16,
+            "capital_gain": 100_000,
+            "capital_loss": 10_000,
+            "hours_per_week": 168,
+        }
+        domain = {name: sd.Integer(0, top) for name, top in numbers.items()}
+        for name in ("workclass", "marital_status", "occupation", "relationship", "race", "sex", "income"):
+            values = sorted(rows[name].dropna().unique())
+            domain[name] = sd.Category(values, missing="keep" if rows[name].isna().any() else "drop")
+        cases.append(Case("adult", rows[list(domain)], domain, "income", [n for n in domain if n != "income"], ">50K"))
+    return cases
+
+
+# ---- What is compared with: the same models without privacy, in closed form
+
+
+def design(case: Case, rows: pd.DataFrame) -> Floats:
+    """Return the predictors as numbers: 1, the numbers, an indicator for each value."""
+    columns = [np.ones(len(rows))]
+    for name in case.x:
+        declared = case.domain[name]
+        values = declared.values if isinstance(declared, sd.Category) else [None]
+        for value in values:
+            cells = rows[name] if value is None else rows[name] == value
+            columns.append(cells.to_numpy(dtype=np.float64))
+    result: Floats = np.column_stack(columns)
+    return result
+
+
+def least_squares(case: Case, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+    """Return the predictions of least squares."""
+    slopes = np.linalg.lstsq(design(case, train), train[case.y].to_numpy(dtype=np.float64), rcond=None)[0]
+    result: Floats = design(case, test) @ slopes
+    return result
+
+
+def logistic_scores(case: Case, train: pd.DataFrame, test: pd.DataFrame) -> Floats:
+    """Return the scores of logistic regression, by Newton's method with a small ridge."""
+    x = design(case, train)
+    scale = np.maximum(x.std(axis=0), 1e-9)
+    scale[0] = 1.0
+    mean = np.where(np.arange(x.shape[1]) == 0, 0.0, x.mean(axis=0))
+    x = (x - mean) / scale
+    target = (train[case.y] == case.yes).to_numpy(dtype=np.float64)
+    slopes = np.zeros(x.shape[1])
+    for _ in range(12):
+        share = 1 / (1 + np.exp(-np.clip(x @ slopes, -30, 30)))
+        weight = share * (1 - share) + 1e-6
+        gradient = x.T @ (target - share) - slopes
+        slopes = slopes + np.linalg.solve((x * weight[:, None]).T @ x + np.eye(x.shape[1]), gradient)
+    result: Floats = ((design(case, test) - mean) / scale) @ slopes
+    return result
+
+
+def r2(truth: Any, predicted: Floats) -> float:
+    """Return the R2 of predictions."""
+    errors = np.asarray(truth, dtype=np.float64) - predicted
+    return 1 - float((errors**2).sum() / ((truth - truth.mean()) ** 2).sum())
+
+
+def auc(truth: Any, scores: Floats) -> float:
+    """Return the area under the curve: how often a row with yes scores above one without."""
+    ranks = pd.Series(scores).rank().to_numpy()
+    yes = np.asarray(truth, dtype=bool)
+    above = ranks[yes].sum() - yes.sum() * (yes.sum() + 1) / 2
+    return float(above / (yes.sum() * (~yes).sum()))
+
+
+def draw_rows(case: Case, table: sd.Curator, loss: dict[str, Any], seed: int, count: int) -> pd.DataFrame:
+    """Return synthetic rows of a model at a loss, fitted to keep what depends on y."""
+    model = sd.synth.fit(table, predict=case.y, rng=sd.Rng.seeded(seed), **loss)
+    return model.sample(rows=count, rng=sd.Rng.seeded(seed)).to_pandas()
+
+
+def show(
+    case: str, model: str, loss: str, scores: list[float], plain: float, synthetic: list[float], seconds: float
+) -> None:
+    """Print a line of the table: the mean of the seeds, and their range."""
+    own = f"{np.mean(scores):.3f} ({min(scores):.3f} to {max(scores):.3f})"
+    drawn = f"{np.mean(synthetic):.3f}" if synthetic else ""
+    print(f"| {case} | {model} | {loss} | {own} | {plain:.3f} | {drawn} | {seconds:.2f} |", flush=True)
+
+
+def measure(case: Case) -> None:
+    """Print the lines of one table."""
+    train, test = case.split()
+    classifies = case.yes is not None
+    score: Callable[[Any, Floats], float] = auc if classifies else r2
+    truth = test[case.y] == case.yes if classifies else test[case.y].astype(float)
+    plain_of = logistic_scores if classifies else least_squares
+    plain = score(truth, plain_of(case, train, test))
+    for words, loss in LOSSES.items():
+        synthetic = []
+        if words in ("(1, 1e-6)", "(.1, 1e-6)"):
+            for seed in SEEDS:
+                rows = draw_rows(case, case.protect(train, seed), loss, seed, len(train)).dropna(subset=[case.y])
+                synthetic.append(score(truth, plain_of(case, rows, test)))
+        models = ("logistic_regression", "naive_bayes") if classifies else ("linear_regression",)
+        for name in models:
+            scores = []
+            begun = time.process_time()
+            for seed in SEEDS:
+                model = getattr(sd.models, name)(case.protect(train, seed), y=case.y, x=case.x, **loss)
+                probability = classifies and model.predict_proba(test)[:, model.classes.index(case.yes)]
+                predicted = probability if classifies else model.predict(test)
+                scores.append(score(truth, predicted))
+            show(case.name, name, words, scores, plain, synthetic, (time.process_time() - begun) / len(SEEDS))
+
+
+def measure_clusters() -> None:
+    """Print the lines of k-means: the mean squared distance to the nearest center over that without privacy."""
+    draws = np.random.default_rng(0)
+    for columns, clusters, count in ((2, 4, 20_000), (4, 5, 20_000), (8, 6, 30_000)):
+        centers = draws.uniform(-6, 6, (clusters, columns))
+        points = centers[draws.integers(0, clusters, count)] + draws.normal(0, 1, (count, columns))
+        points = np.clip(points, -10, 10).round(3)
+        names = [f"c{i}" for i in range(columns)]
+        domain = dict.fromkeys(names, sd.Real(-10, 10, resolution="0.001"))
+        case = Case(f"{clusters} normal clusters", pd.DataFrame(points, columns=names), domain, "", names)
+        plain = cluster(points, clusters, sd.Rng.seeded(0))[2]
+        for words in ("(1, 1e-6)", "1"):
+            begun = time.process_time()
+            ratios = []
+            for seed in SEEDS:
+                model = sd.models.kmeans(
+                    case.protect(case.rows, seed),
+                    columns=names,
+                    clusters=clusters,
+                    rng=sd.Rng.seeded(seed),
+                    **LOSSES[words],
+                )
+                ratios.append(float(nearest_centers(points, model.centers)[1].mean()) / plain)
+            seconds = (time.process_time() - begun) / len(SEEDS)
+            show(f"{case.name}, {columns} columns", "kmeans (cost)", words, ratios, 1.0, [], seconds)
+
+
+def measure_components(case: Case) -> None:
+    """Print the lines of PCA: the variance that three components capture over that of the best three."""
+    names = [case.y, *case.x]
+    numbers = case.rows[names].to_numpy(dtype=np.float64)
+    scaled = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
+    covariance = np.cov(scaled.T)
+    best = float(np.linalg.eigvalsh(covariance)[::-1][:3].sum())
+    for words in ("(1, 1e-6)", "1", "(.1, 1e-6)"):
+        begun = time.process_time()
+        shares = []
+        for seed in SEEDS:
+            model = sd.models.pca(
+                case.protect(case.rows, seed), columns=names, components=3, scale=True, **LOSSES[words]
+            )
+            shares.append(float(np.trace(model.components @ covariance @ model.components.T)) / best)
+        seconds = (time.process_time() - begun) / len(SEEDS)
+        show(case.name, "pca (variance)", words, shares, 1.0, [], seconds)
+
+
+if __name__ == "__main__":
+    print("| table | model | loss | score, three seeds | not private | on synthetic rows | CPU s |")
+    print("|---|---|---|---|---|---|---|")
+    for measured in read_cases(Path(sys.argv[1])):
+        measure(measured)
+        if measured.yes is None:
+            measure_components(measured)
+    measure_clusters()

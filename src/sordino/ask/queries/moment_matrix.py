@@ -1,0 +1,588 @@
+"""Moment matrix: the rows, sums, squares and products of several columns as one vector. Knows no data.
+
+A first look says about where each number lies and how far it spreads. The moments are then of standardised columns, in which
+a row far from all others counts less, so that none moves the vector by more than a limit: the noise follows from where rows
+are, not from the corners of the declared bounds. Everything that least squares, discriminants and principal components need is a
+function of this one vector.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from sordino.ask.queries.adaptive.marginal import VectorShare, join_words
+from sordino.ask.queries.aggregates.sums import require_bounds
+from sordino.ask.queries.aggregation import Grouping
+from sordino.ask.queries.expressions.bound_number import BoundNumber, clip
+from sordino.ask.queries.expressions.keys import Keys, keys
+from sordino.ask.queries.expressions.missing import may_be_missing
+from sordino.ask.queries.expressions.nodes import describe, plain
+from sordino.ask.queries.expressions.sql_trees import whole
+from sordino.ask.queries.queryable import Scan
+from sordino.core.domain import Domain
+from sordino.core.errors import QuestionRefused
+from sordino.core.neighbors import Neighbors, Sensitivity
+from sordino.core.primitives import Primitives
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlglot import exp
+
+# Moments are counted in so many parts of a row.
+PARTS = 1 << 20
+# Squares of standardised numbers count by this factor, about the root of a half: then no row moves the vector by more than
+# half of its own squared length, whichever way it points.
+DIAGONAL = Fraction(7, 10)
+# Squares of the first look, less a half, lie in [-1/2, 1/2]. They are counted three halves times as finely: of all factors this
+# is near the one with the least sum of variances.
+SQUARE = Fraction(3, 2)
+# The steps in which a number is read, of its declared range: at least and at most so many, so that centers can be told and
+# products of two stay within 64 bits.
+_LEAST_STEPS = 1 << 12
+_MOST_STEPS = 1 << 20
+# A standardised number lies within twice this many scales.
+_WIDEST_SCALE = 1 << 10
+# A row counts in whole parts of this weight, and its squared length in parts of this size.
+_WEIGHT = 1 << 12
+_LENGTH = 1 << 16
+# The most that a limit can be.
+_MOST_LIMIT = 1 << 20
+_MOST_CELLS = 200_000
+_MOST_COLUMNS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MomentMatrix:
+    """Ask for the moments of some numbers and categories: rows, sums, squares and products of each two.
+
+    A row without a value in any of the columns takes no part. With `folds` of 2 or more the moments of the units whose public
+    hash falls into the first fold stand apart from those of all others: a unit is in one of the two alone, so the two together
+    are as private as one.
+    """
+
+    numbers: tuple[Grouping, ...]
+    categories: tuple[Grouping, ...] = ()
+    folds: int = 1
+
+    # The feature that plans the algorithm which answers such questions.
+    algorithm: ClassVar[str] = "prepare_moments"
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        names = [describe(column.of) for column in (*self.numbers, *self.categories)]
+        apart = "" if self.folds == 1 else f", one unit of {self.folds} apart, by a public hash"
+        return f"the sums, squares and products of {join_words(names)}{apart}"
+
+    def identity(self) -> str:
+        """Return canonical text: equal for equal questions."""
+        data = {
+            "moments": [[n.alias, plain(n.of)] for n in self.numbers],
+            "categories": [[c.alias, plain(c.of)] for c in self.categories],
+            "folds": self.folds,
+        }
+        return json.dumps(data, sort_keys=True, separators=(",", ":"))
+
+
+def check_moments(question: MomentMatrix) -> MomentMatrix:
+    """Return the question; raises QuestionRefused for one without columns, or with one name twice."""
+    names = [column.alias for column in (*question.numbers, *question.categories)]
+    if not names or len(names) > _MOST_COLUMNS:
+        raise QuestionRefused(f"moments are of 1 to {_MOST_COLUMNS} columns, not of {len(names)}")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise QuestionRefused(f"column {twice!r:.40} is named twice: name each column once")
+    if isinstance(question.folds, bool) or not isinstance(question.folds, int) or not 1 <= question.folds <= 100:
+        raise QuestionRefused("the units are cut into 1 to 100 folds, of which the first is held out")
+    return question
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledNumber:
+    """A number read in whole steps, from -`width` at its lower declared bound to `width` at its upper one.
+
+    `number` is clipped to its bounds; `by` of its own steps are one that is read, or one of its own is `times` that are read.
+    """
+
+    alias: str
+    number: BoundNumber
+    low: int
+    by: int
+    times: int
+    width: int
+
+    @property
+    def least_scale(self) -> int:
+        """The least scale of a frame: a number may be as many of it from its center as keep sums within 64 bits."""
+        return self.width // _WIDEST_SCALE + 1
+
+    @property
+    def middle(self) -> float:
+        """The value of step 0, in the column's own unit."""
+        return float((2 * self.low + self.by * (self.width // self.times) + self.by - 1) * self.number.unit / 2)
+
+    @property
+    def step(self) -> float:
+        """How much the column changes by one step, in its own unit."""
+        return float(self.by * self.number.unit / (2 * self.times))
+
+    def build(self, on: Primitives) -> exp.Expression:
+        """Return the SQL of the step."""
+        from sqlglot import exp
+
+        above = exp.paren(exp.Sub(this=exp.paren(self.number.build(on)), expression=whole(self.low)))
+        if self.by > 1:
+            above = exp.paren(exp.IntDiv(this=above, expression=whole(self.by)))
+        doubled = exp.paren(exp.Mul(this=above, expression=whole(2 * self.times)))
+        tree: exp.Expression = exp.paren(exp.Sub(this=doubled, expression=whole(self.width)))
+        return tree
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """How numbers are standardised: the `centers` and `scales` of each in steps, and the `limit` of a row's squared length.
+
+    A row is z = (1, (step - center) / scale of each number, the indicator of each category's value), and counts
+    min(1, limit / |z|^2).
+    """
+
+    centers: tuple[int, ...]
+    scales: tuple[int, ...]
+    limit: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Moments of which a row moves one alone: of the rows, of a number, of two, of a category's values, or of those and more.
+
+    `numbers` and `categories` are the places of what is multiplied and of what it is counted by; `cells` are the keys.
+    """
+
+    numbers: tuple[int, ...]
+    categories: tuple[int, ...]
+    cells: int
+
+    @property
+    def factor(self) -> Fraction:
+        """What its moments are multiplied by."""
+        if self.categories or len(self.numbers) == 1 or self.numbers[:1] != self.numbers[1:]:
+            return Fraction(1)
+        return DIAGONAL
+
+
+@dataclass(frozen=True)
+class CompiledMoments:
+    """The moments of a question over a domain: its numbers, its categories' keys, and the blocks of its vector in order."""
+
+    question: MomentMatrix
+    numbers: tuple[ScaledNumber, ...]
+    categories: tuple[Keys, ...]
+    droppable: bool
+
+    @functools.cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks: rows, sums, squares and products, counts by values, sums by values, counts by two values."""
+        numbers = range(len(self.numbers))
+        sizes = [len(k.labels) for k in self.categories]
+        blocks = [Block((), (), 1)]
+        blocks += [Block((i,), (), 1) for i in numbers]
+        blocks += [Block(pair, (), 1) for pair in itertools.combinations_with_replacement(numbers, 2)]
+        blocks += [Block((), (c,), size) for c, size in enumerate(sizes)]
+        blocks += [Block((i,), (c,), size) for c, size in enumerate(sizes) for i in numbers]
+        pairs = itertools.combinations(range(len(sizes)), 2)
+        blocks += [Block((), (a, b), sizes[a] * sizes[b]) for a, b in pairs]
+        return tuple(blocks)
+
+    @functools.cached_property
+    def cells(self) -> int:
+        """The number of moments of one fold."""
+        return sum(block.cells for block in self.blocks)
+
+    @property
+    def features(self) -> int:
+        """The rows of the matrix: 1, the numbers, and the values of the categories."""
+        return 1 + len(self.numbers) + sum(len(declared.labels) for declared in self.categories)
+
+    @property
+    def halves(self) -> int:
+        """How many moment matrices the vector holds: the held-out one first, where there is one."""
+        return 1 if self.question.folds == 1 else 2
+
+    @property
+    def least_limit(self) -> Fraction:
+        """The limit that a row at all centers reaches: 1, and 1 for each category."""
+        return Fraction(1 + len(self.categories))
+
+    def most_limit(self, centers: Sequence[int], scales: Sequence[int]) -> Fraction:
+        """Return the limit that no row within the declared bounds passes."""
+        reach = sum(
+            Fraction((number.width + abs(center)) ** 2, scale**2)
+            for number, center, scale in zip(self.numbers, centers, scales, strict=True)
+        )
+        # Squared lengths are rounded up in the engine, by one part a number.
+        return min(self.least_limit + reach + Fraction(len(self.numbers), _LENGTH), Fraction(_MOST_LIMIT))
+
+    def check_frame(self, frame: Frame) -> None:
+        """Raise QuestionRefused for a frame in which sums could pass what an engine holds."""
+        if len(frame.centers) != len(self.numbers) or len(frame.scales) != len(self.numbers):
+            raise QuestionRefused("a frame has a center and a scale for each number")
+        for number, center, scale in zip(self.numbers, frame.centers, frame.scales, strict=True):
+            if abs(center) > number.width or not number.least_scale <= scale <= number.width:
+                raise QuestionRefused(
+                    "a center lies within the declared bounds, and a scale above a thousandth of their range"
+                )
+        if not self.least_limit <= frame.limit <= _MOST_LIMIT:
+            raise QuestionRefused("a limit is at least what a row at all centers has, and at most 2^20")
+
+    def sensitivity(self, frame: Frame, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit moves the vector, in parts of a row.
+
+        Theorem. With p numbers, c categories and R the limit, a unit of C rows moves the vector by at most
+
+            add_remove:  C R (1.4 + p + c) / 2 in l1, C R / sqrt(2) in l2
+            replace:     twice that in l1,            C sqrt(1.02 R^2 + c) in l2
+
+        and rounding adds less than one part to each cell that moves. Proof. A row adds w f(z), w = min(1, R / |z|^2) and f(z)
+        the products z_i z_j, i < j, and 7/10 z_i^2 of 1 and of each number; the square of an indicator is its product with
+        1. So |f|^2 <= (|z|^4 - sum z_i^4)/2 + .49 sum z_i^4 <= |z|^4/2, and w |z|^2 <= R. At most 1 + p + c of the z_i are not
+        0, so |f|_1 <= (|z|_1^2 - |z|^2)/2 + .7 |z|^2 <= |z|^2 (1 + p + c + .4)/2. Norms are convex, so C rows move C times as
+        far. Under replace the rows of one unit are paired with the other's, and
+        |w f(z) - v f(y)|^2 = w^2 |f(z)|^2 + v^2 |f(y)|^2 - 2 w v f(z).f(y), where
+        f(z).f(y) >= (z.y)^2/2 - .01 |z|^2 |y|^2 - c/2; so the last term is at most .02 R^2 + c. A row without a partner has a
+        square of R^2/2 at most, one whose unit changes its fold of R^2. The engine rounds |z|^2 up and w down, so that
+        w |z|^2 <= R holds there.
+        """
+        rows = neighbors.contributions
+        cells = self.cells * self.halves
+        sides = 2 if neighbors.relation == "replace" else 1
+        nonzero = 1 + len(self.numbers) + len(self.categories)
+        square = frame.limit**2 / 2
+        if sides == 2:
+            square = frame.limit**2 * Fraction(102, 100) + len(self.categories)
+        touched = min(sides * rows * len(self.blocks), cells)
+        return _round_sensitivity(
+            neighbors,
+            touched=touched,
+            l1=sides * rows * frame.limit * (nonzero + Fraction(4, 10)) / 2,
+            l2_squared=rows**2 * square,
+            linf=sides * rows * frame.limit,
+        )
+
+    def look_sensitivity(self, neighbors: Neighbors) -> Sensitivity:
+        """Return how far one unit moves the first look, in parts of a row.
+
+        Theorem. A row adds 1 to the rows, a number in [-1, 1] to each sum, and 3/2 of one in [-1/2, 1/2] to each square; so C
+        rows move p of each by at most C (1 + 7p/4) in l1 and C sqrt(1 + 25p/16) in l2. Under replace rows in pairs move the
+        rows by 1, a sum by 2 and a square by 3/2 each at most.
+        """
+        rows = neighbors.contributions
+        count = len(self.numbers)
+        sides = 2 if neighbors.relation == "replace" else 1
+        # the sum, and three halves of the square
+        each = (Fraction(sides), SQUARE * sides / 2)
+        return _round_sensitivity(
+            neighbors,
+            touched=1 + 2 * count,
+            l1=rows * (1 + count * (each[0] + each[1])),
+            l2_squared=rows**2 * (1 + count * (each[0] ** 2 + each[1] ** 2)),
+            linf=rows * each[0],
+        )
+
+
+def _round_sensitivity(
+    neighbors: Neighbors, *, touched: int, l1: Fraction, l2_squared: Fraction, linf: Fraction
+) -> Sensitivity:
+    """Return a sensitivity in rows as one in parts, with the part that rounding down may add to each cell that moves."""
+    # The l2 norm of what rounding adds is the root of the cells that move; roots are rounded up.
+    l2 = _root_up(l2_squared * PARTS**2) + _root_up(Fraction(touched))
+    people = "row" if neighbors.people is None else neighbors.people
+    many = f"with at most {neighbors.contributions} rows " if neighbors.contributions > 1 else ""
+    because = f"{neighbors.relation} of one {people} {many}moves {touched:,} moments together"
+    return Sensitivity(touched, l1 * PARTS + touched, Fraction(l2) ** 2, linf * PARTS + 1, because)
+
+
+def _root_up(square: Fraction) -> int:
+    """Return the least whole number whose square is at least this."""
+    least = math.isqrt(-(-square.numerator // square.denominator))
+    return least if least * least >= square else least + 1
+
+
+def compile_moments(question: MomentMatrix, domain: Domain) -> CompiledMoments:
+    """Return what the moments are over a domain.
+
+    Raises QuestionRefused for a number without bounds, one that is constant, and for categories whose values are not declared;
+    UnknownName for a column that is not declared.
+    """
+    check_moments(question)
+    numbers = []
+    for column in question.numbers:
+        number, low, high = require_bounds(column.of, domain, "moment")
+        if low == high:
+            raise QuestionRefused(
+                f"{column.alias} is declared as constant, so nothing depends on it: leave it out, or declare wider bounds"
+            )
+        by = -(-(high - low + 1) // _MOST_STEPS)
+        steps = (high - low) // by
+        times = -(-_LEAST_STEPS // steps)
+        within = clip(number, low * number.unit, high * number.unit)
+        numbers.append(ScaledNumber(column.alias, within, low, by, times, steps * times))
+    categories = []
+    for column in question.categories:
+        declared = keys(column.of, domain)
+        if declared.private:
+            raise QuestionRefused(
+                f"the values of {column.alias} are not declared, so they are not public: declare it as a category"
+            )
+        if len(declared.labels) < 2:
+            raise QuestionRefused(f"{column.alias} is declared with one value, so nothing depends on it: leave it out")
+        categories.append(declared)
+    reasons = [bool(may_be_missing(column.of, domain).columns) for column in (*question.numbers, *question.categories)]
+    compiled = CompiledMoments(question, tuple(numbers), tuple(categories), any(reasons))
+    if compiled.cells > _MOST_CELLS:
+        raise QuestionRefused(
+            f"these columns have {compiled.cells:,} moments, above {_MOST_CELLS:,}: leave out categories of many values"
+        )
+    return compiled
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """Ask for the rows, and for the sum and the square of each number on the scale on which its bounds are -1 and 1."""
+
+    question: MomentMatrix
+
+    @property
+    def unit(self) -> Fraction:
+        """One part of a row."""
+        return Fraction(1, PARTS)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
+        """Return the sensitivity of the one vector, which gets the whole loss."""
+        enforced = neighbors.enforce(None, by_group=False)
+        return [(compile_moments(self.question, domain).look_sensitivity(enforced), Fraction(1))]
+
+    def names(self) -> list[str]:
+        """Return the name of the vector."""
+        return ["first look"]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return f"where and how far the rows spread, for {self.question.describe()}"
+
+    def scans(self, domain: Domain) -> list[Scan]:
+        """Return the one SELECT."""
+        compiled = compile_moments(self.question, domain)
+        return [Scan(f"first look {self.question.identity()}", functools.partial(_select_look, compiled))]
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
+        """Return the exact rows, sums and squares, each rounded down to whole parts; only the curator calls it."""
+        compiled = compile_moments(self.question, domain)
+        (row,) = tables[0].to_pylist()
+        exact_rows = int(row["t0"])
+        exact_look = [exact_rows * PARTS]
+        for i, number in enumerate(compiled.numbers):
+            exact_look.append(int(row[f"s{i}"] or 0) * PARTS // number.width)
+        for i, number in enumerate(compiled.numbers):
+            # Three halves of the sum of squares less half the rows.
+            exact_square = 2 * int(row[f"q{i}"] or 0) - exact_rows * number.width**2
+            exact_look.append(3 * PARTS * exact_square // (4 * number.width**2))
+        return [exact_look]
+
+
+@dataclass(frozen=True, slots=True)
+class MomentVector:
+    """The vector of a moment matrix in a frame: one noisy vector, whose sensitivity is that of all of it together."""
+
+    question: MomentMatrix
+    frame: Frame
+
+    @property
+    def unit(self) -> Fraction:
+        """One part of a row."""
+        return Fraction(1, PARTS)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
+        """Return the sensitivity of the one vector, which gets the whole loss."""
+        compiled = compile_moments(self.question, domain)
+        compiled.check_frame(self.frame)
+        return [(compiled.sensitivity(self.frame, neighbors.enforce(None, by_group=False)), Fraction(1))]
+
+    def names(self) -> list[str]:
+        """Return the name of the vector."""
+        return ["moments"]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return self.question.describe()
+
+    def scans(self, domain: Domain) -> list[Scan]:
+        """Return the SELECTs: of the numbers, and, where there are categories, of what is counted by them."""
+        compiled = compile_moments(self.question, domain)
+        text = f"{self.question.identity()} in {self.frame}"
+        scans = [Scan(f"moments {text}", functools.partial(_select_products, compiled, self.frame))]
+        if compiled.categories:
+            by_values = functools.partial(_select_by_values, compiled, self.frame)
+            scans.append(Scan(f"moments by values {text}", by_values))
+        return scans
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
+        """Return the exact moments, each rounded down to whole parts; only the curator calls it."""
+        compiled = compile_moments(self.question, domain)
+        exact_moments: list[int] = []
+        sums = {row["fold"]: row for row in tables[0].to_pylist()}
+        by_values = _read_by_values(compiled, tables[1]) if compiled.categories else {}
+        for fold in range(compiled.halves):
+            for block in compiled.blocks:
+                scale = _WEIGHT * math.prod(self.frame.scales[i] for i in block.numbers) * block.factor.denominator
+                name = "s" + "_".join(map(str, block.numbers)) if block.numbers else "t0"
+                by_cell = by_values.get((fold, block.categories), {}) if block.categories else {0: sums.get(fold, {})}
+                for cell in range(block.cells):
+                    exact_total = int(by_cell.get(cell, {}).get(name) or 0)
+                    exact_moments.append(exact_total * PARTS * block.factor.numerator // scale)
+        return [exact_moments]
+
+
+# ---- The SQL of its scans
+
+
+def _prepare(compiled: CompiledMoments, on: Primitives) -> tuple[list[Any], list[Any]]:
+    """Return the SQL of the step of each number and of the code of each category, and keep the rows that have all of them."""
+    from sqlglot import exp
+
+    numbers = [number.build(on) for number in compiled.numbers]
+    codes = [declared.row_code(on) for declared in compiled.categories]
+    if compiled.droppable:
+        present = [
+            exp.Not(this=exp.Is(this=exp.paren(part.copy()), expression=exp.Null())) for part in (*numbers, *codes)
+        ]
+        on.keep(cast(exp.Expression, exp.and_(*present)))
+    return numbers, codes
+
+
+def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
+    """Return the rows t0, and the sums s0.. and squares q0.. of all numbers, in steps."""
+    from sqlglot import exp
+
+    numbers, _ = _prepare(compiled, on)
+    inner = [exp.alias_(number, f"z{i}") for i, number in enumerate(numbers)] or [exp.alias_(whole(0), "z0")]
+    rows = exp.Select(expressions=inner).from_(on.source())
+    outer = [exp.alias_(exp.Count(this=exp.Star()), "t0")]
+    for i, cell in enumerate(_name_columns("z", len(numbers))):
+        width = Fraction(compiled.numbers[i].width)
+        outer.append(exp.alias_(on.total(cell.copy(), width), f"s{i}"))
+        outer.append(exp.alias_(on.total(exp.Mul(this=cell.copy(), expression=cell.copy()), width**2), f"q{i}"))
+    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows"))
+    return select
+
+
+def _weighted_rows(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Subquery:
+    """Return the rows: fold, w (the weight in parts), z0.. (numbers less their centers, in steps), k0.. (codes)."""
+    from sqlglot import exp
+
+    numbers, codes = _prepare(compiled, on)
+    fold: Any = whole(0)
+    if compiled.halves == 2:
+        first = exp.EQ(this=exp.paren(on.chunk(compiled.question.folds)), expression=whole(0))
+        fold = exp.paren(exp.Case(ifs=[exp.If(this=first, true=whole(0))], default=whole(1)))
+    inner = [exp.alias_(fold, "fold")]
+    for i, number in enumerate(numbers):
+        inner.append(exp.alias_(exp.Sub(this=number, expression=whole(frame.centers[i])), f"z{i}"))
+    inner += [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
+    rows = exp.Select(expressions=inner).from_(on.source()).subquery("sordino_centered")
+    cells = _name_columns("z", len(numbers))
+    # The squared length, rounded up: one part more for each number whose square is rounded down.
+    length: Any = whole(_LENGTH * (1 + len(codes)) + len(cells))
+    for cell, scale in zip(cells, frame.scales, strict=True):
+        square = exp.paren(
+            exp.Mul(this=exp.paren(exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(_LENGTH))
+        )
+        length = exp.Add(this=length, expression=exp.paren(exp.IntDiv(this=square, expression=whole(scale**2))))
+    names = [exp.column("fold"), *(cell.copy() for cell in cells), *_name_columns("k", len(codes))]
+    measured = exp.Select(expressions=[*names, exp.alias_(length, "l")]).from_(rows).subquery("sordino_measured")
+    limit = math.floor(frame.limit * _LENGTH)
+    within = exp.LTE(this=exp.column("l"), expression=whole(limit))
+    # The denominator is never 0, also where an engine computes both sides.
+    shrunk = exp.IntDiv(this=whole(limit * _WEIGHT), expression=exp.column("l"))
+    weight = exp.Case(ifs=[exp.If(this=within, true=whole(_WEIGHT))], default=exp.paren(shrunk))
+    columns = [*(name.copy() for name in names), exp.alias_(weight, "w")]
+    return exp.Select(expressions=columns).from_(measured).subquery("sordino_rows")
+
+
+def _name_columns(prefix: str, count: int) -> list[Any]:
+    from sqlglot import exp
+
+    return [exp.column(f"{prefix}{i}") for i in range(count)]
+
+
+def _weigh(compiled: CompiledMoments, on: Primitives, numbers: Sequence[int]) -> exp.Expression:
+    """Return the sum of the weight times the numbers at some places."""
+    from sqlglot import exp
+
+    product: exp.Expression = exp.column("w")
+    largest = Fraction(_WEIGHT)
+    for i in numbers:
+        product = exp.Mul(this=product, expression=exp.column(f"z{i}"))
+        largest *= 2 * compiled.numbers[i].width
+    return on.total(product, largest)
+
+
+def _select_products(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+    """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
+    from sqlglot import exp
+
+    rows = _weighted_rows(compiled, frame, on)
+    outer = [exp.column("fold"), exp.alias_(_weigh(compiled, on, ()), "t0")]
+    for block in compiled.blocks:
+        if block.numbers and not block.categories:
+            name = "s" + "_".join(map(str, block.numbers))
+            outer.append(exp.alias_(_weigh(compiled, on, block.numbers), name))
+    select: exp.Select = exp.Select(expressions=outer).from_(rows)
+    return select.group_by(exp.column("fold"))
+
+
+def _select_by_values(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+    """Return weighted rows and sums by the values of one category, or of two: fold, k0.., `left_out`, t0 and s0.."""
+    from sqlglot import exp
+
+    rows = _weighted_rows(compiled, frame, on)
+    keyed = _name_columns("k", len(compiled.categories))
+    left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=keyed), "left_out")
+    outer = [exp.column("fold"), *(key.copy() for key in keyed), left_out]
+    outer.append(exp.alias_(_weigh(compiled, on, ()), "t0"))
+    outer += [exp.alias_(_weigh(compiled, on, (i,)), f"s{i}") for i in range(len(compiled.numbers))]
+    sets = [
+        exp.Tuple(expressions=[exp.column("fold"), *(keyed[i].copy() for i in group)])
+        for group in _value_groups(compiled)
+    ]
+    select: exp.Select = exp.Select(expressions=outer).from_(rows)
+    select.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=sets)]))
+    return select
+
+
+def _value_groups(compiled: CompiledMoments) -> list[tuple[int, ...]]:
+    """Return the groups of categories that rows are counted by: each by itself, and each two."""
+    count = range(len(compiled.categories))
+    return [*((c,) for c in count), *itertools.combinations(count, 2)]
+
+
+def _read_by_values(compiled: CompiledMoments, table: pa.Table) -> dict[Any, dict[int, dict[str, Any]]]:
+    """Return the exact sums of each fold and group of categories, by cell."""
+    count = len(compiled.categories)
+    sizes = [len(declared.labels) for declared in compiled.categories]
+    groups = {
+        sum(1 << (count - 1 - i) for i in range(count) if i not in group): group for group in _value_groups(compiled)
+    }
+    exact_sums: dict[Any, dict[int, dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        group = groups[int(row["left_out"])]
+        cell = 0
+        for category in group:
+            cell = cell * sizes[category] + int(row[f"k{category}"])
+        exact_sums.setdefault((int(row["fold"]), group), {})[cell] = row
+    return exact_sums

@@ -1,0 +1,147 @@
+"""`sordino model fit` and `show`: charge once, fit a model, write it; and its card. They see the model, never the data."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sordino.cli.shared import options as given
+from sordino.cli.shared.option_rules import goes_with, not_with
+from sordino.cli.shared.terminal import note, say
+from sordino.core.errors import DeclarationError
+
+# What each model is fitted with, as `sordino.models.planning` lists it; here without numpy.
+_PREDICTS = ("linear_regression", "logistic_regression", "naive_bayes")
+_SUMS_UP = ("pca", "kmeans")
+
+
+class Kind(StrEnum):
+    """The models by the names of their functions."""
+
+    linear_regression = "linear_regression"
+    logistic_regression = "logistic_regression"
+    naive_bayes = "naive_bayes"
+    pca = "pca"
+    kmeans = "kmeans"
+
+
+class CardFormat(StrEnum):
+    """How a card is written."""
+
+    text = "text"
+    json = "json"
+    html = "html"
+
+
+def model_fit(
+    kind: Annotated[Kind, typer.Argument(metavar="MODEL", help="Which model to fit.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The model to write.", callback=given.ends_in(".model")),
+        not_with("--plan"),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show the cost and what is known of the error, and stop.")
+    ] = False,
+    y: Annotated[
+        str | None, given.option("--y", "COLUMN", "The column to predict."), goes_with("kind", *_PREDICTS)
+    ] = None,
+    x: Annotated[
+        str | None,
+        given.option("--x", "A,B,..", "The columns to predict it from; A*B is a product of numbers."),
+        goes_with("kind", *_PREDICTS),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        given.option("--columns", "A,B,..", "The columns of components or clusters."),
+        goes_with("kind", *_SUMS_UP),
+    ] = None,
+    components: Annotated[
+        int | None, given.option("--components", "N", "How many components."), goes_with("kind", "pca")
+    ] = None,
+    clusters: Annotated[
+        int | None, given.option("--clusters", "N", "How many clusters."), goes_with("kind", "kmeans")
+    ] = None,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Measure columns by their spread, or range."), goes_with("kind", *_SUMS_UP)
+    ] = False,
+    validate: Annotated[
+        int | None,
+        given.option("--validate", "N", "Hold one unit in N out, and say how well the others predict it."),
+        goes_with("kind", "linear_regression"),
+    ] = None,
+    epsilon: given.Epsilon = None,
+    delta: given.Delta = None,
+    rho: given.Rho = None,
+    table: given.TableName = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists."), not_with("--plan")] = False,
+    spender: given.Spender = None,
+    project: given.ProjectPath = None,
+    quiet: given.Quiet = False,
+) -> None:
+    """Fit a model to a table. It is charged once; predictions are free.
+
+    MODEL is linear_regression, logistic_regression or naive_bayes with --y and --x, pca with --columns and --components, or
+    kmeans with --columns and --clusters. A refused fit (exit 2, 3, 4) is never charged and leaves no file.
+    """
+    import sordino.models
+    from sordino.cli.shared.atomic_file import after_charge, open_atomic
+    from sordino.cli.shared.opening import table_at
+    from sordino.models.record import encode_model
+
+    arguments: dict[str, Any] = {
+        "y": y,
+        "x": None if x is None else _read_terms(x),
+        "columns": None if columns is None else [name.strip() for name in columns.split(",")],
+        "components": components,
+        "clusters": clusters,
+        "scale": scale or None,
+        "validate": validate,
+    }
+    stated = {name: value for name, value in arguments.items() if value is not None}
+    loss = {"epsilon": epsilon, "delta": delta, "rho": rho}
+    curator = table_at(project, table, spender=spender)
+    priced = sordino.models.plan(kind.value, curator, **stated, **loss)
+    if plan:
+        say(str(priced))
+        return
+    if output is None:
+        raise DeclarationError("is missing: name a file for the model, or --plan to see its price", key="--output")
+    given.refuse_existing(output, force=force)
+    with ExitStack() as stack:
+        # Opened before the charge, so that a file that cannot be written is refused at no cost.
+        target = stack.enter_context(open_atomic(output))
+        model = getattr(sordino.models, kind.value)(curator, **stated, **loss)
+        charge = model.provenance.charge
+        rule = f"the model was fitted and charged ({charge}), but {output} cannot be written"
+        with after_charge(charge, lambda: f"{rule}; `sordino show {charge}` has what it was fitted to"):
+            target.write(encode_model(model).encode())
+    note(f"wrote {output}", quiet=quiet)
+    if not quiet or not model.provenance.private:
+        say(model.card.to_text())
+
+
+def model_show(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A model, as `sordino model fit` wrote it.")],
+    form: Annotated[
+        CardFormat, typer.Option("--format", help="The card as text, json, or an html page.")
+    ] = CardFormat.text,
+) -> None:
+    """Show the card of a model: what it predicts, its cost, and what is to be known of it."""
+    from sordino.models.record import load
+
+    card = load(file).card
+    say({"text": card.to_text, "json": card.to_json, "html": card.to_html}[form.value]())
+
+
+def _read_terms(text: str) -> list[Any]:
+    """Return columns between commas, products of numbers as tuples."""
+    terms: list[Any] = []
+    for part in text.split(","):
+        names = tuple(name.strip() for name in part.split("*"))
+        terms.append(names[0] if len(names) == 1 else names)
+    return terms

@@ -1,0 +1,523 @@
+"""Classification in one scan: discriminants from noisy moments, read as logistic regression, and naive Bayes from counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from sordino.ask.queries.aggregation import Grouping
+from sordino.ask.queries.expressions.nodes import Bin, Name
+from sordino.ask.queries.moment_matrix import MomentMatrix
+from sordino.ask.queries.tabulation import Tabulation, tabulate
+from sordino.core.domain import Boolean, Category, Column, Integer, Real
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.estimates.table_cells import BY_COLUMNS, name_table
+from sordino.core.loss import Loss, LossArguments, show_arguments
+from sordino.core.release import Release
+from sordino.models.columns import (
+    Predictors,
+    Table,
+    Term,
+    ask_for,
+    check_loss,
+    check_rows,
+    declared_values,
+    groups_of,
+    note_rows,
+    read_codes,
+    read_frame,
+    read_numbers,
+    read_predictors,
+    require_column,
+)
+from sordino.models.design import invert, make_design, name_hidden, soften
+from sordino.models.linear import linear_sql, predictors_from_dict
+from sordino.models.moments import Floats, NoisyMoments, join_moments, read_moments
+from sordino.models.record import (
+    ModelCard,
+    Provenance,
+    array_from_list,
+    columns_from_dict,
+    columns_to_dict,
+    make_card,
+    provenance_from_dict,
+    provenance_of,
+    quote_name,
+    quote_value,
+    save_model,
+)
+
+# A score beyond this is a probability of 0 or 1.
+_MOST_SCORE = 500.0
+
+
+def softmax(scores: Floats) -> Floats:
+    """Return probabilities that are in proportion to exp(score): (rows, classes)."""
+    shifted = np.clip(scores - scores.max(axis=1, keepdims=True), -_MOST_SCORE, 0.0)
+    weights = np.exp(shifted)
+    result: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return result
+
+
+def pick_classes(probabilities: Floats, classes: Sequence[Any]) -> list[Any]:
+    """Return the most probable class of each row; None where a column is missing."""
+    places = np.where(np.isnan(probabilities).any(axis=1), -1, np.nan_to_num(probabilities).argmax(axis=1))
+    return [None if place < 0 else classes[place] for place in places.tolist()]
+
+
+def require_classes(table: Table, y: Any) -> Column:
+    """Return the declaration of what a classifier predicts; raises QuestionRefused unless it has declared values."""
+    if not hasattr(table, "domain"):
+        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
+    column = require_column(table.domain, y, "y")
+    if not isinstance(column, (Category, Boolean)):
+        raise QuestionRefused(
+            f"y is {y!r}, which is a number: classes are declared values; sd.models.linear_regression predicts numbers"
+        )
+    if len(declared_values(column)) < 2:
+        raise QuestionRefused(f"y is {y!r}, which is declared with one value: there is nothing to tell apart")
+    return column
+
+
+# ---- Discriminants, as logistic regression
+
+
+@dataclass(frozen=True)
+class LogisticModel:
+    """A logistic regression: the log of the odds of a class against the first one is linear in the columns.
+
+    `coefficients` has for each class but the first a mapping by name, in the columns' own units, `intercepts` a number. They
+    are those of the linear discriminant, which needs the moments of the columns within classes alone.
+    """
+
+    y: str
+    target: Column
+    predictors: Predictors
+    names: tuple[str, ...]
+    slopes: Floats
+    constants: Floats
+    provenance: Provenance
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The declared values of y, in order."""
+        return tuple(declared_values(self.target))
+
+    @property
+    def coefficients(self) -> Mapping[Any, Mapping[str, float]]:
+        """By class, but the first: by name, how much the log of its odds against the first class rises by one unit."""
+        return {
+            label: dict(zip(self.names, (row - self.slopes[0]).tolist(), strict=True))
+            for label, row in zip(self.classes[1:], self.slopes[1:], strict=True)
+        }
+
+    @property
+    def intercepts(self) -> Mapping[Any, float]:
+        """By class, but the first: the log of its odds where all columns are 0."""
+        own = self.constants - self.constants[0]
+        return dict(zip(self.classes[1:], own[1:].tolist(), strict=True))
+
+    @property
+    def cost(self) -> Loss:
+        """What the model cost."""
+        return self.provenance.cost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of the model."""
+        return self.provenance.notes
+
+    def predict_proba(self, frame: Any) -> Floats:
+        """Return the probability of each class, in declared order: (rows, classes), nan where a column is missing."""
+        numbers = self.predictors.numbers_of(frame)
+        codes = self.predictors.codes_of(frame)
+        columns = [numbers]
+        for i, name in enumerate(self.predictors.categories):
+            size = len(declared_values(dict(self.predictors.declared)[name]))
+            indicators = (codes[:, i : i + 1] == np.arange(1, size)).astype(np.float64)
+            indicators[codes[:, i] < 0] = np.nan
+            columns.append(indicators)
+        return softmax(np.concatenate(columns, axis=1) @ self.slopes.T + self.constants)
+
+    def predict(self, frame: Any) -> list[Any]:
+        """Return the most probable class of each row of a frame; None where a column is missing."""
+        return pick_classes(self.predict_proba(frame), self.classes)
+
+    def to_sql(self) -> str:
+        """Return the probability of the last of two classes as an expression of SQL; raises QuestionRefused for more."""
+        if len(self.classes) != 2:
+            raise QuestionRefused("the probability of one class is one expression of SQL for two classes alone")
+        score = linear_sql(
+            self.predictors, self.slopes[1] - self.slopes[0], float(self.constants[1] - self.constants[0])
+        )
+        return f"1 / (1 + EXP(-LEAST(GREATEST({score}, -{_MOST_SCORE}), {_MOST_SCORE})))"
+
+    @property
+    def card(self) -> ModelCard:
+        """What is to be said of the model where it is published."""
+        facts = {
+            "predicts": f"{self.y}: {', '.join(map(str, self.classes))}",
+            "from": ", ".join(self.names),
+        }
+        for label, own in self.coefficients.items():
+            facts[f"log odds of {label}"] = ", ".join(f"{name} {slope:.4g}" for name, slope in own.items())
+        return make_card("logistic regression", self.provenance, facts)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
+        save_model(path, self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON data."""
+        return {
+            "y": self.y,
+            "target": columns_to_dict(((self.y, self.target),)),
+            "terms": [list(t) if isinstance(t, tuple) else t for t in self.predictors.terms],
+            "columns": columns_to_dict(self.predictors.declared),
+            "names": list(self.names),
+            "slopes": self.slopes.tolist(),
+            "constants": self.constants.tolist(),
+            "provenance": self.provenance.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LogisticModel:
+        """Return the model that `to_dict` wrote."""
+        ((y, target),) = columns_from_dict(data["target"])
+        slopes = array_from_list(data["slopes"])
+        constants = array_from_list(data["constants"])
+        names = tuple(map(str, data["names"]))
+        if slopes.shape != (len(declared_values(target)), len(names)) or constants.shape != slopes.shape[:1]:
+            raise ValueError("the parts of a model do not fit each other")
+        about = provenance_from_dict(data["provenance"])
+        return cls(y, target, predictors_from_dict(data), names, slopes, constants, about)
+
+    def __repr__(self) -> str:
+        return f"<logistic regression of {self.y} ({len(self.classes)} classes), {self.cost.describe()}>"
+
+
+@show_arguments(LossArguments)
+def logistic_regression(
+    table: Table, *, y: str, x: Sequence[Term], assume_rows: int | None = None, **loss: Unpack[LossArguments]
+) -> LogisticModel:
+    """Return a logistic regression of the category or boolean `y` on the columns `x`.
+
+    The log of the odds is that of the linear discriminant, from one question of moments with one charge: where columns are
+    about normal within classes it is logistic regression's own, and elsewhere it ranks rows about as well (Efron 1975).
+
+    Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
+    """
+    question, predictors, target = discriminant_question(table, y=y, x=x, assume_rows=assume_rows)
+    check_loss(loss)
+    release = ask_for(table, question, loss)
+    moments = join_moments(read_moments(release, question, table.domain))
+    return fit_discriminants(moments, predictors, y, target, release)
+
+
+def discriminant_question(
+    table: Table, *, y: str, x: Sequence[Term], assume_rows: int | None
+) -> tuple[MomentMatrix, Predictors, Column]:
+    """Return the question of a logistic regression; raises what `logistic_regression` raises before a charge."""
+    target = require_classes(table, y)
+    predictors = read_predictors(table.domain, x, without=y)
+    parameters = 1 + len(predictors.numbers)
+    parameters += sum(len(declared_values(dict(predictors.declared)[name])) - 1 for name in predictors.categories)
+    check_rows(assume_rows, parameters)
+    question = MomentMatrix(groups_of(predictors.numbers), groups_of((*predictors.categories, y)))
+    return question, predictors, target
+
+
+def fit_discriminants(
+    moments: NoisyMoments, predictors: Predictors, y: str, target: Column, release: Release
+) -> LogisticModel:
+    """Return the linear discriminants of noisy moments: with W the covariance within classes, W^-1 mean_k a class."""
+    names = tuple(column.alias for column in moments.compiled.question.categories)
+    design = make_design(predictors, moments, names)
+    matrix = moments.matrix
+    rows = moments.rows
+    noise = math.sqrt(moments.variance)
+    places = list(design.places)
+    start = moments.starts[names.index(y)]
+    classes = list(range(start, start + len(declared_values(target))))
+    # A class of fewer rows than noise has no mean of its own.
+    counts = np.clip(matrix[0, classes], noise, None)
+    overall = matrix[0, places] / rows
+    certain = (counts**2 / (counts**2 + noise**2 * len(places)))[:, None]
+    means = overall + certain * (matrix[np.ix_(classes, places)] / counts[:, None] - overall)
+    within = matrix[np.ix_(places, places)] - (means * counts[:, None]).T @ means
+    inverse = invert(soften(within, noise), design.penalty, noise)
+    slopes = rows * means @ inverse.matrix
+    constants = np.log(counts / counts.sum()) - 0.5 * (slopes * means).sum(axis=1)
+    own = [design.own_units(row, float(constant)) for row, constant in zip(slopes, constants, strict=True)]
+    spread = np.sqrt(np.clip(np.diag(within), 1.0, None))
+    notes = list(note_rows(rows, len(places) + 1))
+    notes += [
+        f"the noise hides what {group} does: it is shrunk" for group in name_hidden(inverse, design.names, spread)
+    ]
+    return LogisticModel(
+        y,
+        target,
+        predictors,
+        design.names,
+        np.array([row for row, _ in own]).reshape(len(classes), len(places)),
+        np.array([constant for _, constant in own]),
+        provenance_of(release, tuple(notes)),
+    )
+
+
+# ---- Naive Bayes
+
+# The bins of a number: as they are counted. Neighbors are then joined until each has well more rows than noise.
+BINS = 32
+_ENOUGH = 10.0
+# The variance that is expected of a class's share of a bin, relative to the share of all rows.
+_SPREAD = 0.25
+_LEAST_RATIO = 0.02
+
+
+@dataclass(frozen=True)
+class NaiveBayesModel:
+    """Naive Bayes: `priors` (classes) and for each column the log of a value's share within each class over its share of all.
+
+    `edges` has the bins of each number, as far as they were joined; `ratios` an array (values, classes) a column.
+    """
+
+    y: str
+    target: Column
+    declared: tuple[tuple[str, Column], ...]
+    priors: Floats
+    edges: tuple[Floats | None, ...]
+    ratios: tuple[Floats, ...]
+    provenance: Provenance
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The declared values of y, in order."""
+        return tuple(declared_values(self.target))
+
+    @property
+    def cost(self) -> Loss:
+        """What the model cost."""
+        return self.provenance.cost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of the model."""
+        return self.provenance.notes
+
+    def predict_proba(self, frame: Any) -> Floats:
+        """Return the probability of each class, in declared order: (rows, classes). A missing cell tells nothing."""
+        table = read_frame(frame, [name for name, _ in self.declared])
+        rows = len(next(iter(table.values())))
+        scores = np.tile(np.log(self.priors), (rows, 1))
+        for (name, column), edges, ratios in zip(self.declared, self.edges, self.ratios, strict=True):
+            if edges is None:
+                codes = read_codes(table[name], column)
+            else:
+                numbers = read_numbers(table[name], column)
+                codes = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(ratios) - 1)
+                codes = np.where(np.isnan(numbers), -1, codes)
+            scores += np.concatenate([ratios, np.zeros((1, len(self.priors)))])[codes]
+        return softmax(scores)
+
+    def predict(self, frame: Any) -> list[Any]:
+        """Return the most probable class of each row of a frame."""
+        return pick_classes(self.predict_proba(frame), self.classes)
+
+    def to_sql(self) -> list[str]:
+        """Return for each class an expression of SQL that ranks it: the class of the largest is predicted."""
+        expressions = []
+        for k in range(len(self.classes)):
+            parts = [repr(float(np.log(self.priors[k])))]
+            for (name, column), edges, ratios in zip(self.declared, self.edges, self.ratios, strict=True):
+                quoted = quote_name(name)
+                if edges is None:
+                    whens = [
+                        f"WHEN {quoted} {'IS NULL' if v is None else f'= {quote_value(v)}'} THEN {float(r)!r}"
+                        for v, r in zip(declared_values(column), ratios[:, k], strict=True)
+                    ]
+                else:
+                    whens = [
+                        f"WHEN {quoted} < {float(e)!r} THEN {float(r)!r}"
+                        for e, r in zip(edges[1:-1], ratios[:, k], strict=False)
+                    ]
+                    whens.append(f"WHEN {quoted} IS NOT NULL THEN {float(ratios[-1, k])!r}")
+                parts.append(f"CASE {' '.join(whens)} ELSE 0 END")
+            expressions.append(" + ".join(parts))
+        return expressions
+
+    @property
+    def card(self) -> ModelCard:
+        """What is to be said of the model where it is published."""
+        shares = ", ".join(f"{label} {share:.3f}" for label, share in zip(self.classes, self.priors, strict=True))
+        facts = {"predicts": self.y, "from": ", ".join(name for name, _ in self.declared), "shares of classes": shares}
+        return make_card("naive Bayes", self.provenance, facts)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
+        save_model(path, self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON data."""
+        return {
+            "y": self.y,
+            "target": columns_to_dict(((self.y, self.target),)),
+            "columns": columns_to_dict(self.declared),
+            "priors": self.priors.tolist(),
+            "edges": [None if edges is None else edges.tolist() for edges in self.edges],
+            "ratios": [ratios.tolist() for ratios in self.ratios],
+            "provenance": self.provenance.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> NaiveBayesModel:
+        """Return the model that `to_dict` wrote."""
+        ((y, target),) = columns_from_dict(data["target"])
+        declared = columns_from_dict(data["columns"])
+        edges = tuple(None if stored is None else array_from_list(stored) for stored in data["edges"])
+        ratios = tuple(map(array_from_list, data["ratios"]))
+        priors = array_from_list(data["priors"])
+        for (_, column), cut, ratio in zip(declared, edges, ratios, strict=True):
+            values = len(declared_values(column)) if cut is None else len(cut) - 1
+            if ratio.shape != (values, len(priors)):
+                raise ValueError("the parts of a model do not fit each other")
+        if len(priors) != len(declared_values(target)) or not (priors > 0).all():
+            raise ValueError("the parts of a model do not fit each other")
+        return cls(y, target, declared, priors, edges, ratios, provenance_from_dict(data["provenance"]))
+
+    def __repr__(self) -> str:
+        return f"<naive Bayes of {self.y} ({len(self.classes)} classes), {self.cost.describe()}>"
+
+
+@show_arguments(LossArguments)
+def naive_bayes(table: Table, *, y: str, x: Sequence[str], **loss: Unpack[LossArguments]) -> NaiveBayesModel:
+    """Return naive Bayes of the category or boolean `y` from the columns `x`, numbers by public bins.
+
+    The counts of y with each column are one tabulation with one charge; bins of numbers are joined afterwards, by their noisy
+    counts, until each has well more rows than noise. Raises UnknownName, QuestionRefused or DeclarationError before anything
+    is spent; BudgetExhausted, ChargedError as ask.
+    """
+    question, predictors, target = counts_question(table, y=y, x=x)
+    check_loss(loss)
+    release = ask_for(table, question, loss)
+    return fit_counts(release, predictors, y, target)
+
+
+def counts_question(table: Table, *, y: str, x: Sequence[str]) -> tuple[Tabulation, Predictors, Column]:
+    """Return the tabulation of naive Bayes; raises what `naive_bayes` raises before a charge."""
+    target = require_classes(table, y)
+    predictors = read_predictors(table.domain, x, without=y)
+    if any(isinstance(term, tuple) for term in predictors.terms):
+        raise QuestionRefused("naive Bayes takes columns by themselves: leave out products")
+    keys = [Grouping(y, Name(y))]
+    for name, column in predictors.declared:
+        edges = bin_edges(name, column)
+        keys.append(Grouping(name, Name(name) if edges is None else Bin(Name(name), edges=edges, width=None)))
+    question = tabulate([[y, name] for name, _ in predictors.declared], finish="linear")
+    return Tabulation(question.tables, tuple(keys), question.measures, "linear"), predictors, target
+
+
+def bin_edges(name: str, column: Column) -> tuple[Fraction, ...] | None:
+    """Return the edges of a number's bins, of one width; None for categories, and for whole numbers of few values.
+
+    Raises QuestionRefused where the number has no declared bounds.
+    """
+    if not isinstance(column, (Integer, Real)):
+        return None
+    if column.lower is None or column.upper is None:
+        raise QuestionRefused(f"{name!r} has no declared bounds, by which it is cut into bins: declare lower and upper")
+    low = Fraction(column.lower)
+    high = Fraction(column.upper)
+    if low >= high:
+        raise QuestionRefused(f"{name!r} is declared as constant, so nothing depends on it: leave it out")
+    if isinstance(column, Integer):
+        # The last value has its bin whole.
+        width = max(Fraction(-(-(high - low + 1) // BINS)), Fraction(1))
+        count = int(-(-(high - low + 1) // width))
+        return tuple([low + i * width for i in range(count)] + [max(high, low + (count - 1) * width + 1)])
+    return tuple(low + (high - low) * i / BINS for i in range(BINS + 1))
+
+
+def fit_counts(release: Release, predictors: Predictors, y: str, target: Column) -> NaiveBayesModel:
+    """Return naive Bayes from the released tables of y with each column."""
+    labels = declared_values(target)
+    rows = release.rows
+    # The noise of a cell, as a deviation: half of the width at two deviations.
+    names = [name for name, _ in predictors.declared]
+    errors = dict(zip((key[BY_COLUMNS] for key in rows), _errors(release), strict=True))
+    edges: list[Floats | None] = []
+    ratios = []
+    totals = np.zeros(len(labels))
+    for name, column in predictors.declared:
+        table = name_table((y, name))
+        cells = [float(row["count"]) for row in rows if row[BY_COLUMNS] == table]
+        counts = np.array(cells).reshape(len(labels), -1).T
+        noise = errors[table] / 1.96
+        cut = bin_edges(name, column)
+        if cut is not None:
+            counts, places = join_bins(counts, noise)
+            edges.append(np.array([float(cut[place]) for place in places]))
+            merged = np.diff(places).astype(np.float64)
+        else:
+            edges.append(None)
+            merged = np.ones(len(counts))
+        totals += np.clip(counts.sum(axis=0), 0, None)
+        ratios.append(find_ratios(counts, noise * np.sqrt(merged)))
+    priors = np.clip(totals, 1.0, None)
+    notes = note_rows(float(totals.sum()) / len(names), sum(map(len, ratios)))
+    return NaiveBayesModel(
+        y,
+        target,
+        predictors.declared,
+        priors / priors.sum(),
+        tuple(edges),
+        tuple(ratios),
+        provenance_of(release, notes),
+    )
+
+
+def _errors(release: Release) -> list[float]:
+    errors: list[Any] = list(release.outputs[0].estimate.errors(0.95))
+    return [float(error) for error in errors]
+
+
+def join_bins(counts: Floats, noise: float) -> tuple[Floats, list[int]]:
+    """Return counts (bins, classes) of neighboring bins joined, and where each begins and the last ends, in bins.
+
+    A bin is whole once its rows are well above the noise of the cells that it joins.
+    """
+    places = [0]
+    joined = []
+    part = np.zeros(counts.shape[1])
+    for i, row in enumerate(counts):
+        part = part + row
+        merged = i + 1 - places[-1]
+        if part.sum() >= _ENOUGH * noise * math.sqrt(merged * counts.shape[1]):
+            joined.append(part)
+            places.append(i + 1)
+            part = np.zeros(counts.shape[1])
+    if not joined:
+        return counts.sum(axis=0, keepdims=True), [0, len(counts)]
+    joined[-1] = joined[-1] + part
+    places[-1] = len(counts)
+    return np.array(joined), places
+
+
+def find_ratios(counts: Floats, noise: Floats) -> Floats:
+    """Return the log of each value's share within a class over its share of all rows, drawn to 0 as it is noise."""
+    counts = np.clip(counts, 0.0, None)
+    total = max(float(counts.sum()), 1.0)
+    values = np.clip(counts.sum(axis=1, keepdims=True), 1e-9, None)
+    classes = np.clip(counts.sum(axis=0, keepdims=True), 1e-9, None)
+    expected = values * classes / total
+    ratio = counts / np.maximum(expected, 1e-9)
+    uncertain = (noise[:, None] ** 2 + expected) / np.maximum(expected, 1e-9) ** 2
+    kept = _SPREAD / (_SPREAD + uncertain)
+    result: Floats = np.log(np.maximum(1.0 + kept * (ratio - 1.0), _LEAST_RATIO))
+    return result

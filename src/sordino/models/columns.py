@@ -1,0 +1,245 @@
+"""The columns of a model: which are numbers and which categories, and the cells of a frame as they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sordino.ask.queries.aggregation import Grouping
+from sordino.ask.queries.expressions.nodes import Arithmetic, Name, Node
+from sordino.core.domain import Boolean, Category, Column, Domain, Fill, Integer, Real
+from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
+from sordino.core.loss import Loss, LossArguments, read_loss
+from sordino.core.neighbors import Neighbors
+from sordino.core.release import Release
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+# A column, or several numbers whose product is a column of the model.
+Term = str | tuple[str, ...]
+
+
+class Table(Protocol):
+    """A table that a model is fitted to; a Curator is one."""
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared about the table."""
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which tables count as neighbors."""
+
+    def plan(self, question: Any, **arguments: Any) -> Any:
+        """Return the price of a question."""
+
+    def ask(self, question: Any, **arguments: Any) -> Release:
+        """Return the answer of a question, charged once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predictors:
+    """The columns that a model predicts from: `terms` as they were named, and the declaration of each column they use."""
+
+    terms: tuple[Term, ...]
+    declared: tuple[tuple[str, Column], ...]
+
+    @property
+    def numbers(self) -> tuple[Term, ...]:
+        """The terms that are numbers, or products of numbers."""
+        return tuple(term for term in self.terms if isinstance(term, tuple) or not self.is_category(term))
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The terms that are categories."""
+        return tuple(term for term in self.terms if isinstance(term, str) and self.is_category(term))
+
+    def is_category(self, name: str) -> bool:
+        """Return whether a column has declared values in place of numbers."""
+        return isinstance(dict(self.declared)[name], (Category, Boolean))
+
+    def numbers_of(self, frame: Any) -> Floats:
+        """Return the numbers of a frame's rows, clipped to their declared bounds: (rows, numbers), nan where one is missing."""
+        columns = dict(self.declared)
+        table = read_frame(frame, [name for name, _ in self.declared])
+        cells = {name: read_numbers(table[name], columns[name]) for name in _names(self.numbers)}
+        rows = len(next(iter(table.values()))) if table else 0
+        result = np.ones((rows, len(self.numbers)))
+        for i, term in enumerate(self.numbers):
+            for name in (term,) if isinstance(term, str) else term:
+                result[:, i] *= cells[name]
+        return result
+
+    def codes_of(self, frame: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the place of each row's value among the declared ones: (rows, categories), -1 where it is missing."""
+        columns = dict(self.declared)
+        table = read_frame(frame, [name for name, _ in self.declared])
+        rows = len(next(iter(table.values()))) if table else 0
+        result = np.zeros((rows, len(self.categories)), dtype=np.int64)
+        for i, name in enumerate(self.categories):
+            result[:, i] = read_codes(table[name], columns[name])
+        return result
+
+
+def name_term(term: Term) -> str:
+    """Return the name of a column of the model."""
+    return term if isinstance(term, str) else " * ".join(term)
+
+
+def _names(terms: Sequence[Term]) -> list[str]:
+    return list(dict.fromkeys(name for term in terms for name in ((term,) if isinstance(term, str) else term)))
+
+
+def read_predictors(domain: Domain, x: Sequence[Term], *, role: str = "x", without: str | None = None) -> Predictors:
+    """Return the columns that are named; raises UnknownName for others, DeclarationError for what names none, QuestionRefused.
+
+    A tuple of numbers stands for their product. Dates and identifiers are refused, and a column that is predicted.
+    """
+    if isinstance(x, str) or not isinstance(x, Sequence) or not x:
+        raise DeclarationError(f"is a list of columns, such as {role}=['age', 'region'], not {x!r:.60}", key=role)
+    terms: list[Term] = []
+    for term in x:
+        parts = (term,) if isinstance(term, str) else tuple(term) if isinstance(term, (list, tuple)) else ()
+        if not parts or not all(isinstance(part, str) for part in parts):
+            raise DeclarationError(
+                f"names columns by text, or products of numbers as tuples, not {term!r:.60}", key=role
+            )
+        for name in parts:
+            require_column(domain, name, role)
+            if name == without:
+                raise DeclarationError(f"{name!r} is what is predicted: leave it out", key=role)
+            if len(parts) > 1 and isinstance(domain[name], (Category, Boolean)):
+                raise QuestionRefused(f"{name!r} is a category, and products are of numbers: give it by itself")
+        terms.append(parts[0] if len(parts) == 1 else parts)
+    if len(set(map(name_term, terms))) < len(terms):
+        raise DeclarationError("names a column twice", key=role)
+    return Predictors(tuple(terms), tuple((name, domain[name]) for name in _names(terms)))
+
+
+def require_column(domain: Domain, name: Any, role: str) -> Column:
+    """Return the declaration of a column that a model can use.
+
+    Raises UnknownName for a column that is not declared, QuestionRefused for one that is neither a number nor a category.
+    """
+    if not isinstance(name, str):
+        raise DeclarationError(f"names a column by text, not {name!r:.40}", key=role)
+    if name not in domain:
+        raise UnknownName(f"{role} names {name!r}, which is not declared; {nearest(name, list(domain))}")
+    column = domain[name]
+    if not isinstance(column, (Integer, Real, Category, Boolean)):
+        kind = type(column).__name__.lower()
+        raise QuestionRefused(
+            f"{role} names {name!r}, which is declared as {kind}: models take numbers, categories and booleans; declare a "
+            "number of days, or a category, in its place"
+        )
+    return column
+
+
+def groups_of(terms: Sequence[Term]) -> tuple[Grouping, ...]:
+    """Return the terms as columns of a question."""
+    return tuple(Grouping(name_term(term), _node(term)) for term in terms)
+
+
+def _node(term: Term) -> Node:
+    names = (term,) if isinstance(term, str) else term
+    node: Node = Name(names[0])
+    for name in names[1:]:
+        node = Arithmetic("*", node, Name(name))
+    return node
+
+
+def read_frame(frame: Any, names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the cells of some columns of a frame: of pandas, polars, Arrow, or a dict of lists. Other columns are ignored.
+
+    Raises DeclarationError where a column is missing, or where it is no frame.
+    """
+    import pyarrow as pa
+
+    if isinstance(frame, dict):
+        columns = list(frame)
+    else:
+        named: Any = getattr(frame, "column_names", None) or getattr(frame, "columns", ())
+        columns = list(named)
+    if not columns:
+        raise DeclarationError("takes a frame with named columns, of pandas, polars or Arrow", key="frame")
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise DeclarationError(f"has no column {missing[0]!r}, which the model predicts from", key="frame")
+    if isinstance(frame, dict):
+        return {name: list(frame[name]) for name in names}
+    selected = frame.select(list(names)) if hasattr(frame, "select") else frame[list(names)]
+    table = selected if isinstance(selected, pa.Table) else pa.table(selected)
+    return {name: table.column(name).to_pylist() for name in names}
+
+
+def read_numbers(cells: Sequence[Any], column: Column) -> Floats:
+    """Return numbers clipped to their declared bounds, and filled as declared; nan where one is missing."""
+    assert isinstance(column, (Integer, Real))
+    filled: Any = column.missing.value if isinstance(column.missing, Fill) else np.nan
+    fill = float(filled)
+    try:
+        values = np.array([fill if cell is None or cell != cell else float(cell) for cell in cells], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DeclarationError(
+            "has cells that are no numbers in a column that is declared as one", key="frame"
+        ) from None
+    low = -np.inf if column.lower is None else float(column.lower)
+    high = np.inf if column.upper is None else float(column.upper)
+    return np.clip(values, low, high)
+
+
+def declared_values(column: Column) -> list[Any]:
+    """Return the values that a category's rows are told apart by, in declared order; None, the last, is a missing cell."""
+    values: list[Any] = list(column.values) if isinstance(column, Category) else [False, True]
+    return [*values, None] if getattr(column, "missing", None) == "keep" else values
+
+
+def read_codes(cells: Sequence[Any], column: Column) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the place of each cell among the declared values; -1 where it is missing, or none of them."""
+    values = declared_values(column)
+    places = {_plain(value): i for i, value in enumerate(values)}
+    missing: Any = getattr(column, "missing", None)
+    fill = missing.value if isinstance(missing, Fill) else None
+    other = places[column.other] if isinstance(column, Category) and column.other is not None else -1
+    codes = []
+    for cell in cells:
+        value = fill if cell is None or cell != cell else _plain(cell)
+        codes.append(places.get(value, -1 if value is None else other))
+    return np.array(codes, dtype=np.int64)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def check_loss(loss: LossArguments) -> Loss:
+    """Return the loss that is asked; raises DeclarationError for none."""
+    return read_loss(**loss)
+
+
+def check_rows(assume_rows: int | None, parameters: int) -> None:
+    """Raise QuestionRefused where the rows that are assumed, a public number, are fewer than a model has parameters."""
+    if assume_rows is None:
+        return
+    if isinstance(assume_rows, bool) or not isinstance(assume_rows, int) or assume_rows < 1:
+        raise DeclarationError("must be a whole number of 1 or more", key="assume_rows")
+    if assume_rows <= parameters:
+        raise QuestionRefused(
+            f"{assume_rows:,} rows cannot tell {parameters:,} parameters: name fewer columns, or fewer values of categories"
+        )
+
+
+def note_rows(rows: float, parameters: int) -> tuple[str, ...]:
+    """Return the note that there are hardly more rows than parameters, by a noisy count; none where there are."""
+    if rows > 2 * parameters:
+        return ()
+    return (f"there are about {max(rows, 0):,.0f} rows for {parameters:,} parameters: too few for a model",)
+
+
+def ask_for(table: Table, question: Any, loss: LossArguments) -> Release:
+    """Ask a question of a table; raises DeclarationError for what is no table."""
+    if not hasattr(table, "ask") or not hasattr(table, "domain"):
+        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
+    return table.ask(question, **loss)

@@ -1,0 +1,465 @@
+"""Linear regression from one vector of noisy moments: coefficients with intervals, predictions, R2, a held-out R2."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Unpack, get_args
+
+import numpy as np
+
+from sordino.ask.queries.moment_matrix import MomentMatrix
+from sordino.core.domain import Boolean, Category, Domain
+from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
+from sordino.core.estimates.curve import normal_quantile
+from sordino.core.loss import Loss, LossArguments, show_arguments
+from sordino.models.columns import (
+    Predictors,
+    Table,
+    Term,
+    ask_for,
+    check_loss,
+    check_rows,
+    declared_values,
+    groups_of,
+    note_rows,
+    read_predictors,
+    require_column,
+)
+from sordino.models.design import Design, NoisyInverse, frame_units, invert, make_design, name_hidden
+from sordino.models.moments import Floats, NoisyMoments, join_moments, read_moments
+from sordino.models.record import (
+    ModelCard,
+    Provenance,
+    array_from_list,
+    columns_from_dict,
+    columns_to_dict,
+    make_card,
+    provenance_from_dict,
+    provenance_of,
+    quote_name,
+    quote_value,
+    save_model,
+)
+
+Of = Literal["noise", "population"]
+INTERCEPT = "intercept"
+# A coefficient with this part or more of its squared length in directions that the noise hides may be anything.
+_HIDDEN = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """The R2 of a model of all other units on those that were held out, with the interval of its noise."""
+
+    r2: float
+    lower: float
+    upper: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A linear regression: `coefficients` by name, in the columns' own units, and `intercept`.
+
+    A category has a coefficient for each declared value but the first, "zone = b": how much rows of that value lie above rows of
+    the first one. `r2` and `residual_error` are those in the rows that the model was fitted to, estimated from the noisy moments:
+    `r2_error` is how far the noise may have moved the first at 95%.
+    """
+
+    y: str
+    predictors: Predictors
+    names: tuple[str, ...]
+    values: Floats
+    intercept: float
+    noise_covariance: Floats
+    population_covariance: Floats
+    undetermined: tuple[str, ...]
+    r2: float
+    r2_error: float
+    residual_error: float
+    rows: float
+    provenance: Provenance
+    held_out: HeldOut | None = None
+
+    @property
+    def coefficients(self) -> Mapping[str, float]:
+        """The coefficient of each column, and of each value of a category but the first."""
+        return dict(zip(self.names, self.values.tolist(), strict=True))
+
+    @property
+    def cost(self) -> Loss:
+        """What the model cost."""
+        return self.provenance.cost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of the model."""
+        return self.provenance.notes
+
+    def interval(self, name: str, *, confidence: float = 0.95, of: Of = "noise") -> tuple[float, float]:
+        """Return the interval of a coefficient, or of the "intercept".
+
+        `of="noise"`: of what the same regression without noise would be in this very table; `of="population"`: of the coefficient
+        in the population that the rows are a sample of, if their errors are independent and alike. Infinite where the
+        noise hides the coefficient. Raises UnknownName for another name, DeclarationError for another kind.
+        """
+        names = (INTERCEPT, *self.names)
+        if name not in names:
+            raise UnknownName(f"no coefficient is named {name!r}; {nearest(str(name), names)}")
+        if of not in get_args(Of):
+            raise DeclarationError(f'is "noise" or "population", not {of!r:.40}', key="of")
+        if not isinstance(confidence, (int, float)) or isinstance(confidence, bool) or not 0 < confidence < 1:
+            raise DeclarationError("must lie between 0 and 1", key="confidence")
+        place = names.index(name)
+        if name in self.undetermined:
+            return -math.inf, math.inf
+        value = self.intercept if place == 0 else float(self.values[place - 1])
+        variance = float(self.noise_covariance[place, place])
+        if of == "population":
+            variance += float(self.population_covariance[place, place])
+        margin = normal_quantile(confidence) * math.sqrt(max(variance, 0.0))
+        return value - margin, value + margin
+
+    def predict(self, frame: Any) -> Floats:
+        """Return the prediction for each row of a frame: (rows,), in the unit of y; nan where a column is missing.
+
+        Cells are clipped to their declared bounds, as the table's were; columns that the model does not use are ignored.
+        """
+        numbers = self.predictors.numbers_of(frame)
+        codes = self.predictors.codes_of(frame)
+        result = self.intercept + numbers @ self.values[: numbers.shape[1]]
+        at = numbers.shape[1]
+        for i, name in enumerate(self.predictors.categories):
+            size = len(declared_values(dict(self.predictors.declared)[name]))
+            steps = np.concatenate([[0.0], self.values[at : at + size - 1], [np.nan]])
+            # Code -1, of a missing cell, takes the last.
+            result = result + steps[codes[:, i]]
+            at += size - 1
+        answer: Floats = result
+        return answer
+
+    def to_sql(self) -> str:
+        """Return the prediction as an expression of SQL, over columns of the same names."""
+        return linear_sql(self.predictors, self.values, self.intercept)
+
+    @property
+    def card(self) -> ModelCard:
+        """What is to be said of the model where it is published."""
+        facts = {
+            "predicts": self.y,
+            "from": ", ".join(self.names),
+            "R2": f"{self.r2:.3f} +- {self.r2_error:.3f} at 95%, in the rows it was fitted to, estimated from noisy moments",
+            "residual error": f"{self.residual_error:.4g}",
+        }
+        if self.held_out is not None:
+            held = self.held_out
+            facts["held-out R2"] = f"{held.r2:.3f} ({held.lower:.3f} to {held.upper:.3f} at {100 * held.confidence:g}%)"
+        for name in self.names:
+            low, high = self.interval(name)
+            facts[f"coefficient of {name}"] = (
+                f"{self.coefficients[name]:.4g} ({low:.4g} to {high:.4g} at 95%, of the noise)"
+            )
+        return make_card("linear regression", self.provenance, facts)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
+        save_model(path, self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON data."""
+        held = self.held_out
+        return {
+            "y": self.y,
+            "terms": [list(t) if isinstance(t, tuple) else t for t in self.predictors.terms],
+            "columns": columns_to_dict(self.predictors.declared),
+            "names": list(self.names),
+            "values": self.values.tolist(),
+            "intercept": self.intercept,
+            "noise_covariance": self.noise_covariance.tolist(),
+            "population_covariance": self.population_covariance.tolist(),
+            "undetermined": list(self.undetermined),
+            "r2": self.r2,
+            "r2_error": self.r2_error,
+            "residual_error": self.residual_error,
+            "rows": self.rows,
+            "provenance": self.provenance.to_dict(),
+            "held_out": None if held is None else [held.r2, held.lower, held.upper, held.confidence],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LinearModel:
+        """Return the model that `to_dict` wrote."""
+        predictors = predictors_from_dict(data)
+        names = tuple(map(str, data["names"]))
+        values = array_from_list(data["values"])
+        noise = array_from_list(data["noise_covariance"])
+        population = array_from_list(data["population_covariance"])
+        size = len(predictors.numbers)
+        size += sum(len(declared_values(dict(predictors.declared)[name])) - 1 for name in predictors.categories)
+        if not (len(names) == len(values) == size and noise.shape == population.shape == (size + 1, size + 1)):
+            raise ValueError("the parts of a model do not fit each other")
+        held = None if data["held_out"] is None else HeldOut(*map(float, data["held_out"]))
+        r2, r2_error, residual_error, rows = (
+            float(data[name]) for name in ("r2", "r2_error", "residual_error", "rows")
+        )
+        undetermined = tuple(map(str, data["undetermined"]))
+        about = provenance_from_dict(data["provenance"])
+        return cls(
+            str(data["y"]),
+            predictors,
+            names,
+            values,
+            float(data["intercept"]),
+            noise,
+            population,
+            undetermined,
+            r2,
+            r2_error,
+            residual_error,
+            rows,
+            about,
+            held,
+        )
+
+    def __repr__(self) -> str:
+        return f"<linear regression of {self.y} on {len(self.names)} columns: R2 {self.r2:.3f}, {self.cost.describe()}>"
+
+
+def predictors_from_dict(data: Mapping[str, Any]) -> Predictors:
+    """Return the predictors of a stored model."""
+    terms = tuple(tuple(map(str, t)) if isinstance(t, list) else str(t) for t in data["terms"])
+    return Predictors(terms, columns_from_dict(data["columns"]))
+
+
+def linear_sql(predictors: Predictors, values: Floats, intercept: float) -> str:
+    """Return intercept + sum of slope * column as SQL; cells are clipped to their bounds, as predictions clip them."""
+    columns = dict(predictors.declared)
+    parts = [repr(intercept)]
+    for term, slope in zip(predictors.numbers, values.tolist(), strict=False):
+        cells = []
+        for name in (term,) if isinstance(term, str) else term:
+            column: Any = columns[name]
+            low = repr(float(column.lower))
+            high = repr(float(column.upper))
+            cells.append(f"LEAST(GREATEST({quote_name(name)}, {low}), {high})")
+        parts.append(f"{slope!r} * {' * '.join(cells)}")
+    at = len(predictors.numbers)
+    for name in predictors.categories:
+        labels = declared_values(columns[name])
+        steps = [0.0, *values[at : at + len(labels) - 1].tolist()]
+        at += len(labels) - 1
+        whens = [
+            f"WHEN {quote_name(name)} {'IS NULL' if label is None else f'= {quote_value(label)}'} THEN {step!r}"
+            for label, step in zip(labels, steps, strict=True)
+        ]
+        parts.append(f"CASE {' '.join(whens)} END")
+    return " + ".join(parts)
+
+
+# ---- Fitting
+
+
+@show_arguments(LossArguments)
+def linear_regression(
+    table: Table,
+    *,
+    y: str,
+    x: Sequence[Term],
+    validate: int | None = None,
+    assume_rows: int | None = None,
+    **loss: Unpack[LossArguments],
+) -> LinearModel:
+    """Return a linear regression of the number `y` on the columns `x`: numbers, categories, tuples of numbers for products.
+
+    All moments are one question with one charge. Numbers are standardised by a first look at where they lie, so loose bounds
+    cost little; a row far from all others counts less (`model.notes`). `validate=4` holds one unit in four out, chosen by a
+    public hash, for `model.held_out`, at no further loss: the model itself is then fitted to all.
+
+    Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
+    (AdaSSP: Wang 2018, arXiv 1803.02596.)
+    """
+    question, predictors = moments_for(table, y=y, x=x, validate=validate, assume_rows=assume_rows)
+    check_loss(loss)
+    release = ask_for(table, question, loss)
+    parts = read_moments(release, question, table.domain)
+    moments = join_moments(parts)
+    fitted = fit_moments(moments, predictors)
+    held_out = None if len(parts) == 1 else score_held_out(parts[0], fit_moments(parts[1], predictors))
+    notes = list(note_rows(moments.rows, len(fitted.design.names) + 1))
+    notes += [
+        f"the noise hides how much each of {group} does by itself: they are shrunk together"
+        if "," in group
+        else f"the noise hides what {group} does: it is shrunk"
+        for group in fitted.hidden_groups
+    ]
+    return fitted.finish(y, predictors, moments, provenance_of(release, tuple(notes)), held_out)
+
+
+def moments_for(
+    table: Table, *, y: str, x: Sequence[Term], validate: int | None, assume_rows: int | None
+) -> tuple[MomentMatrix, Predictors]:
+    """Return the question of a linear regression, and its predictors; raises what `linear_regression` raises before a charge."""
+    if not hasattr(table, "domain"):
+        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
+    domain: Domain = table.domain
+    target = require_column(domain, y, "y")
+    if isinstance(target, (Category, Boolean)):
+        raise QuestionRefused(
+            f"y is {y!r}, which is no number: sd.models.logistic_regression predicts categories and booleans"
+        )
+    predictors = read_predictors(domain, x, without=y)
+    parameters = 1 + len(predictors.numbers)
+    parameters += sum(len(declared_values(dict(predictors.declared)[name])) - 1 for name in predictors.categories)
+    check_rows(assume_rows, parameters)
+    if validate is not None and (
+        isinstance(validate, bool) or not isinstance(validate, int) or not 2 <= validate <= 100
+    ):
+        raise DeclarationError("holds one unit in so many out: a whole number from 2 to 100", key="validate")
+    numbers = groups_of((*predictors.numbers, y))
+    return MomentMatrix(numbers, groups_of(predictors.categories), validate or 1), predictors
+
+
+@dataclass(frozen=True)
+class FittedMoments:
+    """A regression in standardised units: `slopes` (k,) and `constant` of y, the inverse, and the residual's square."""
+
+    moments: NoisyMoments
+    design: Design
+    inverse: NoisyInverse
+    slopes: Floats
+    constant: float
+    means: Floats
+
+    @property
+    def target(self) -> int:
+        """The place of y in the matrix."""
+        return len(self.moments.compiled.numbers)
+
+    @functools.cached_property
+    def weights(self) -> Floats:
+        """The weights (d,) of a row's columns in prediction less y."""
+        weights = np.zeros(self.moments.size)
+        weights[0] = self.constant
+        weights[list(self.design.places)] = self.slopes
+        weights[self.target] = -1.0
+        return weights
+
+    @property
+    def hidden_groups(self) -> list[str]:
+        """The columns of each direction that the noise hides, in words."""
+        spread = np.sqrt(np.clip(np.diag(self.moments.matrix)[list(self.design.places)], 1.0, None))
+        return name_hidden(self.inverse, self.design.names, spread)
+
+    def squares(self, moments: NoisyMoments) -> tuple[float, float]:
+        """Return the sum of squared errors in some moments, and that about the mean of y."""
+        matrix = moments.matrix
+        errors = float(self.weights @ matrix @ self.weights)
+        total = float(matrix[self.target, self.target] - matrix[0, self.target] ** 2 / moments.rows)
+        return max(errors, 0.0), max(total, 1e-12)
+
+    @functools.cached_property
+    def noise_covariance(self) -> Floats:
+        """The covariance of the noise of (constant, slopes), to first order: (k + 1, k + 1).
+
+        The slopes solve sum (z_j - mean_j) (prediction - y) = 0, so they move by the inverse times how far the noise moves
+        these sums at the fitted coefficients.
+        """
+        count = len(self.slopes)
+        left = np.zeros((count + 1, self.moments.size))
+        left[0, 0] = 1.0
+        left[np.arange(1, count + 1), list(self.design.places)] = 1.0
+        left[1:, 0] = -self.means
+        moved = self.moments.weigh(left, self.weights)
+        slopes = self.inverse.matrix @ moved[1:]
+        constant = moved[0] / self.moments.rows - self.means @ slopes
+        both = np.concatenate([constant[None], slopes])
+        result: Floats = self.moments.variance * (both @ both.T)
+        return result
+
+    def population_covariance(self, variance: float) -> Floats:
+        """Return the sampling covariance of (constant, slopes) where y has this variance about the prediction."""
+        matrix = self.inverse.matrix
+        moved = matrix @ self.means
+        top = 1.0 / self.moments.rows + self.means @ moved
+        result: Floats = variance * np.block([[np.array([[top]]), -moved[None]], [-moved[:, None], matrix]])
+        return result
+
+    def finish(
+        self, y: str, predictors: Predictors, moments: NoisyMoments, about: Provenance, held_out: HeldOut | None
+    ) -> LinearModel:
+        """Return the model in the columns' own units."""
+        centers, scales = frame_units(moments)
+        y_center = float(centers[-1])
+        y_scale = float(scales[-1])
+        slopes, constant = self.design.own_units(self.slopes * y_scale, self.constant * y_scale)
+        # From (constant, slopes) in standardised units to own units.
+        change = np.eye(len(slopes) + 1) * y_scale
+        count = len(self.design.centers)
+        at = np.arange(1, count + 1)
+        change[at, at] = y_scale / self.design.scales
+        change[0, at] = -y_scale * self.design.centers / self.design.scales
+        errors, total = self.squares(moments)
+        variance = errors / moments.rows
+        undetermined = []
+        if self.inverse.hidden.any():
+            hidden = self.inverse.directions[:, self.inverse.hidden]
+            shares = (hidden**2).sum(axis=1) / (self.inverse.directions**2).sum(axis=1)
+            undetermined = [name for name, share in zip(self.design.names, shares, strict=True) if share >= _HIDDEN]
+            undetermined += [INTERCEPT] if undetermined else []
+        return LinearModel(
+            y,
+            predictors,
+            self.design.names,
+            slopes,
+            y_center + constant,
+            change @ self.noise_covariance @ change.T,
+            change @ self.population_covariance(variance) @ change.T,
+            tuple(undetermined),
+            min(max(1.0 - errors / total, 0.0), 1.0),
+            min(bound_r2(moments, self, 0.95), 1.0),
+            y_scale * math.sqrt(variance),
+            moments.rows,
+            about,
+            held_out,
+        )
+
+
+def fit_moments(moments: NoisyMoments, predictors: Predictors) -> FittedMoments:
+    """Return the regression of the last number on the predictors, from noisy moments."""
+    names = tuple(column.alias for column in moments.compiled.question.categories)
+    design = make_design(predictors, moments, names)
+    matrix = moments.matrix
+    places = list(design.places)
+    target = len(moments.compiled.numbers)
+    means = matrix[0, places] / moments.rows
+    covariance = matrix[np.ix_(places, places)] - moments.rows * np.outer(means, means)
+    y_mean = float(matrix[0, target] / moments.rows)
+    inverse = invert(covariance, design.penalty, math.sqrt(moments.variance))
+    slopes = inverse.matrix @ (matrix[places, target] - moments.rows * means * y_mean)
+    return FittedMoments(moments, design, inverse, slopes, y_mean - float(slopes @ means), means)
+
+
+def bound_r2(moments: NoisyMoments, fitted: FittedMoments, confidence: float) -> float:
+    """Return how far the noise of some moments may move the R2 of a regression in them, to first order.
+
+    With E the sum of squared errors and T that about the mean of y, the R2 moves by (E / T dT - dE) / T.
+    """
+    errors, total = fitted.squares(moments)
+    about = np.zeros(moments.size)
+    about[0] = -float(moments.matrix[0, fitted.target] / moments.rows)
+    about[fitted.target] = 1.0
+    moved = moments.weigh(fitted.weights[None], fitted.weights)[0]
+    moved = moved - (errors / total) * moments.weigh(about[None], about)[0]
+    return normal_quantile(confidence) * math.sqrt(moments.variance * float(moved @ moved)) / total
+
+
+def score_held_out(moments: NoisyMoments, fitted: FittedMoments, *, confidence: float = 0.95) -> HeldOut:
+    """Return the R2 of a regression of other rows in held-out ones, whose noise is independent of it."""
+    errors, total = fitted.squares(moments)
+    r2 = 1.0 - errors / total
+    margin = bound_r2(moments, fitted, confidence)
+    return HeldOut(r2, r2 - margin, min(r2 + margin, 1.0), confidence)

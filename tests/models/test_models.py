@@ -1,0 +1,499 @@
+"""Models through the whole corridor: exact where noise is small, private and priced, refused early, stored, read again."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from protecting import protect
+from sordino.core.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
+from sordino.models.classification import find_ratios, join_bins
+from sordino.models.clusters import cluster
+from sordino.models.columns import read_predictors
+from sordino.models.linear import fit_moments
+from sordino.models.moments import Floats, NoisyMoments, read_moments
+
+DOMAIN = sd.Domain(
+    {
+        "area": sd.Integer(0, 400),
+        "age": sd.Real(0, 120, resolution="0.1"),
+        "zone": sd.Category(["north", "south", "east"]),
+        "new": sd.Boolean(),
+        "price": sd.Real(-1000, 5000, resolution="0.01"),
+        "id": sd.Identifier(),
+        "day": sd.Date("2020-01-01", "2026-12-31"),
+        "open": sd.Integer(),
+    }
+)
+BUDGET = sd.ApproxDP(10**7, "0.1")
+SURE: dict[str, Any] = {"epsilon": 10**6}
+ZONES = {"north": 0.0, "south": 250.0, "east": -120.0}
+
+
+def frame(count: int = 600, *, seed: int = 11) -> pd.DataFrame:
+    """Return rows in which price is linear in area, age, zone and new, with an error of 20."""
+    draws = np.random.default_rng(seed)
+    area = np.clip(draws.normal(150, 40, count).round(), 0, 400).astype(int)
+    age = np.clip(draws.gamma(2, 15, count), 0, 120).round(1)
+    zone = draws.choice(list(ZONES), count)
+    new = draws.random(count) < 0.4
+    price = 8 * area - 5 * age + np.vectorize(ZONES.get)(zone) + 90 * new + draws.normal(0, 20, count)
+    table = pd.DataFrame({"area": area, "age": age, "zone": zone, "new": new, "price": price.round(2)})
+    table["id"] = [f"u{i // 3}" for i in range(count)]
+    table["day"] = pd.Timestamp("2024-01-01")
+    table["open"] = 1
+    return table
+
+
+def open_table(rows: pd.DataFrame | None = None, **options: Any) -> sd.Curator:
+    rows = frame() if rows is None else rows
+    return protect(pa.Table.from_pandas(rows, preserve_index=False), DOMAIN, budget=BUDGET, **options)
+
+
+X = ["area", "age", "zone", "new"]
+
+
+def least_squares(rows: pd.DataFrame) -> Floats:
+    """Return the coefficients of ordinary least squares: area, age, south, east, new, intercept."""
+    columns = [
+        rows["area"],
+        rows["age"],
+        rows["zone"] == "south",
+        rows["zone"] == "east",
+        rows["new"],
+        np.ones(len(rows)),
+    ]
+    design = np.column_stack([np.asarray(column, dtype=float) for column in columns])
+    result: Floats = np.linalg.lstsq(design, rows["price"].to_numpy(), rcond=None)[0]
+    return result
+
+
+# ---- Linear regression
+
+
+def test_without_noise_the_coefficients_are_those_of_least_squares() -> None:
+    model = sd.models.linear_regression(open_table(), y="price", x=X, **SURE)
+    assert list(model.coefficients) == ["area", "age", "zone = south", "zone = east", "new = True"]
+    expected = least_squares(frame())
+    found = [*model.coefficients.values(), model.intercept]
+    assert found == pytest.approx(expected, rel=0.01, abs=3)
+    assert model.r2 > 0.99
+    assert model.residual_error == pytest.approx(20, rel=0.1)
+    assert model.cost == sd.ApproxDP(10**6, 0)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dict"])
+def test_predictions_take_any_frame_and_ignore_other_columns(kind: str) -> None:
+    rows = frame(50, seed=2)
+    kinds: dict[str, Callable[[], Any]] = {
+        "pandas": lambda: rows,
+        "polars": lambda: pl.from_pandas(rows),
+        "arrow": lambda: pa.Table.from_pandas(rows),
+        "dict": lambda: {name: rows[name].tolist() for name in X},
+    }
+    model = sd.models.linear_regression(open_table(), y="price", x=X, **SURE)
+    predicted = model.predict(kinds[kind]())
+    assert predicted.shape == (50,)
+    errors = predicted - rows["price"].to_numpy()
+    assert np.sqrt((errors**2).mean()) < 30
+
+
+def test_cells_are_read_as_they_are_declared() -> None:
+    model = sd.models.linear_regression(open_table(), y="price", x=X, **SURE)
+    base = {"area": [100], "age": [10.0], "zone": ["north"], "new": [False]}
+    at = model.predict(base)[0]
+    assert model.predict(base | {"area": [900]})[0] == model.predict(base | {"area": [400]})[0]
+    assert model.predict(base | {"zone": ["east"]})[0] - at == pytest.approx(model.coefficients["zone = east"])
+    for missing in ({"area": [None]}, {"zone": [None]}, {"zone": ["west"]}, {"age": [math.nan]}):
+        assert math.isnan(model.predict(base | missing)[0])
+    with pytest.raises(DeclarationError, match="no column 'age'"):
+        model.predict({"area": [1]})
+    with pytest.raises(DeclarationError, match="no numbers"):
+        model.predict(base | {"area": ["many"]})
+    with pytest.raises(DeclarationError, match="frame"):
+        model.predict(3)
+
+
+def test_a_product_of_numbers_is_a_column() -> None:
+    rows = frame()
+    rows["price"] = np.clip(rows["area"] * rows["age"] * 0.1 + rows["area"], -1000, 5000)
+    model = sd.models.linear_regression(open_table(rows), y="price", x=["area", ("area", "age")], **SURE)
+    assert model.coefficients["area * age"] == pytest.approx(0.1, rel=0.02)
+    assert model.predict(rows) == pytest.approx(rows["price"].to_numpy(), abs=15)
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 2}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=3)], ids=["row", "person"])
+def test_with_noise_it_still_predicts(loss: dict[str, Any], relation: str, unit: Any) -> None:
+    rows = frame(20_000)
+    table = open_table(rows, neighbors=relation, unit=unit, seed=4)
+    model = sd.models.linear_regression(table, y="price", x=X, **loss)
+    errors = model.predict(rows) - rows["price"].to_numpy()
+    assert 1 - errors.var() / rows["price"].var() > 0.9
+    assert table.spent.amounts()["epsilon"] == loss["epsilon"]
+    low, high = model.interval("area")
+    assert low < model.coefficients["area"] < high
+    wide = model.interval("area", of="population")
+    assert wide[0] <= low < high <= wide[1]
+
+
+def test_held_out_units_say_how_well_it_predicts() -> None:
+    rows = frame(20_000)
+    table = open_table(rows, unit=sd.PrivacyUnit("id", max_rows=3), seed=4)
+    model = sd.models.linear_regression(table, y="price", x=X, validate=4, epsilon=4)
+    assert model.held_out is not None
+    assert model.held_out.lower <= model.held_out.r2 <= model.held_out.upper
+    assert model.held_out.lower <= 0.997 + 0.01
+    assert table.spent.amounts()["epsilon"] == 4
+
+
+def test_what_the_noise_hides_is_said() -> None:
+    rows = frame(3000)
+    rows["area"] = np.clip(rows["age"] * 3, 0, 400).round().astype(int)
+    model = sd.models.linear_regression(open_table(rows, seed=1), y="price", x=["area", "age"], epsilon=1)
+    assert any("by itself" in note for note in model.notes)
+    assert model.interval("age") == (-math.inf, math.inf)
+    with pytest.raises(UnknownName, match="nothing"):
+        model.interval("nothing")
+    of: Any = "all"
+    with pytest.raises(DeclarationError, match="noise"):
+        model.interval("age", of=of)
+    with pytest.raises(DeclarationError, match="confidence"):
+        model.interval("age", confidence=1.5)
+
+
+# ---- Refused before the charge
+
+LINEAR: dict[str, Any] = {"y": "price", "x": X}
+CLASSES: dict[str, Any] = {"y": "zone", "x": ["area", "new"]}
+REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("linear_regression", LINEAR | {"y": "nothing"}, UnknownName, "nothing"),
+    ("linear_regression", LINEAR | {"y": "zone"}, QuestionRefused, "logistic_regression"),
+    ("linear_regression", LINEAR | {"y": "open"}, QuestionRefused, "bound"),
+    ("linear_regression", LINEAR | {"x": ["open"]}, QuestionRefused, "bound"),
+    ("linear_regression", LINEAR | {"x": ["price"]}, DeclarationError, "what is predicted"),
+    ("linear_regression", LINEAR | {"x": "area"}, DeclarationError, "list of columns"),
+    ("linear_regression", LINEAR | {"x": []}, DeclarationError, "list of columns"),
+    ("linear_regression", LINEAR | {"x": [3]}, DeclarationError, "by text"),
+    ("linear_regression", LINEAR | {"x": ["area", "area"]}, DeclarationError, "twice"),
+    ("linear_regression", LINEAR | {"x": ["id"]}, QuestionRefused, "identifier"),
+    ("linear_regression", LINEAR | {"x": ["day"]}, QuestionRefused, "date"),
+    ("linear_regression", LINEAR | {"x": [("area", "zone")]}, QuestionRefused, "products are of numbers"),
+    ("linear_regression", LINEAR | {"validate": 1}, DeclarationError, "validate"),
+    ("linear_regression", LINEAR | {"assume_rows": 4}, QuestionRefused, "cannot tell"),
+    ("logistic_regression", CLASSES | {"y": "price"}, QuestionRefused, "linear_regression"),
+    ("logistic_regression", CLASSES | {"x": ["zone"]}, DeclarationError, "what is predicted"),
+    ("logistic_regression", CLASSES | {"assume_rows": 0}, DeclarationError, "assume_rows"),
+    ("naive_bayes", CLASSES | {"x": ["open"]}, QuestionRefused, "bounds"),
+    ("naive_bayes", CLASSES | {"x": [("area", "age")]}, QuestionRefused, "products"),
+    ("pca", {"columns": ["area", "zone"], "components": 1}, QuestionRefused, "numbers alone"),
+    ("pca", {"columns": ["area", "age"], "components": 3}, DeclarationError, "components"),
+    ("kmeans", {"columns": ["area", "new"], "clusters": 2}, QuestionRefused, "numbers alone"),
+    ("kmeans", {"columns": ["open"], "clusters": 2}, QuestionRefused, "range"),
+    ("kmeans", {"columns": ["area"], "clusters": 0}, DeclarationError, "clusters"),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "error", "words"), REFUSED)
+def test_bad_input_costs_nothing(
+    name: str, arguments: dict[str, Any], error: type[Exception], words: str, shared_table: sd.Curator
+) -> None:
+    before = shared_table.spent
+    with pytest.raises(error, match=words):
+        getattr(sd.models, name)(shared_table, **arguments, epsilon=1)
+    with pytest.raises(DeclarationError, match="privacy loss"):
+        sd.models.linear_regression(shared_table, **LINEAR)
+    assert shared_table.spent == before
+
+
+@pytest.fixture(scope="module")
+def shared_table() -> sd.Curator:
+    return open_table(frame(60))
+
+
+def test_a_table_is_needed() -> None:
+    table: Any = frame()
+    with pytest.raises(DeclarationError, match="table"):
+        sd.models.linear_regression(table, y="price", x=X, epsilon=1)
+
+
+# ---- Every model: stored, shown, planned
+
+FITS: dict[str, dict[str, Any]] = {
+    "linear_regression": LINEAR | {"validate": 4},
+    "logistic_regression": {"y": "new", "x": ["area", "age", "zone", "price"]},
+    "naive_bayes": {"y": "zone", "x": ["area", "age", "new", "price"]},
+    "pca": {"columns": ["area", "age", "price"], "components": 2},
+    "kmeans": {"columns": ["area", "age"], "clusters": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def fitted() -> dict[str, Any]:
+    """Each model of one table, at a loss that hides little."""
+    table = open_table(frame(3000), seed=9)
+    return {name: getattr(sd.models, name)(table, **arguments, epsilon=50) for name, arguments in FITS.items()}
+
+
+def outcome(model: Any) -> Any:
+    """Return what a model says of rows."""
+    rows = frame(40, seed=5)
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(rows)
+    return model.transform(rows) if hasattr(model, "transform") else model.predict(rows)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_model_is_saved_without_data_and_read_again(name: str, fitted: dict[str, Any], tmp_path: Path) -> None:
+    model = fitted[name]
+    path = tmp_path / "a.model"
+    model.save(path)
+    again = sd.models.load(path)
+    assert type(again) is type(model)
+    assert np.array_equal(outcome(again), outcome(model), equal_nan=True)
+    assert (again.cost, again.notes, str(again.card)) == (model.cost, model.notes, str(model.card))
+    text = path.read_text()
+    assert "u1" not in json.loads(text)["model"].get("columns", [])
+    for broken in (text.replace("0", "1", 1), text[:-20], "{}", "[1]"):
+        path.write_text(broken)
+        with pytest.raises(DeclarationError, match="altered, cut short"):
+            sd.models.load(path)
+    with pytest.raises(SourceError):
+        sd.models.load(tmp_path / "missing")
+    with pytest.raises(SourceError):
+        model.save(tmp_path / "no folder" / "a.model")
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_card_says_what_it_cost(name: str, fitted: dict[str, Any]) -> None:
+    card = fitted[name].card
+    assert "epsilon 50" in card.to_text()
+    assert json.loads(card.to_json())["cost"] == "epsilon 50"
+    assert "epsilon 50" in card.to_html()
+    assert "NOT PRIVATE" in str(card)
+    assert "epsilon 50" in repr(fitted[name])
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_model_is_planned_at_the_price_that_it_has(name: str) -> None:
+    table = open_table(frame(100))
+    plan = sd.models.plan(name, table, **FITS[name], epsilon=2)
+    assert table.spent == sd.ApproxDP(0, 0)
+    assert plan.cost.amounts()["epsilon"] == 2
+    assert "depends on data" in str(plan)
+
+
+def test_a_plan_refuses_what_does_not_fit() -> None:
+    table = open_table(frame(10))
+    for name, arguments, words in (
+        ("forest", {}, "no model"),
+        ("pca", {"columns": ["area"]}, "components"),
+        ("pca", {"columns": ["area"], "components": 1, "y": "price"}, "does not go with"),
+        ("linear_regression", {"x": ["area"]}, "y"),
+    ):
+        with pytest.raises(DeclarationError, match=words):
+            sd.models.plan(name, table, **arguments, epsilon=1)
+
+
+def run_sql(expressions: str | list[str], rows: pd.DataFrame) -> Floats:
+    """Return SQL expressions over rows: (rows,) for one, else (rows, expressions)."""
+    listed = [expressions] if isinstance(expressions, str) else expressions
+    names = ", ".join(f"({expression}) AS e{i}" for i, expression in enumerate(listed))
+    connection = duckdb.connect()
+    connection.register("data", rows)
+    found = connection.sql(f"SELECT {names} FROM data").df().to_numpy(dtype=float)
+    connection.close()
+    result: Floats = found[:, 0] if isinstance(expressions, str) else found
+    return result
+
+
+def test_sql_predicts_as_the_model_does(fitted: dict[str, Any]) -> None:
+    rows = frame(40, seed=6)
+    assert run_sql(fitted["linear_regression"].to_sql(), rows) == pytest.approx(
+        fitted["linear_regression"].predict(rows)
+    )
+    logistic = fitted["logistic_regression"]
+    assert run_sql(logistic.to_sql(), rows) == pytest.approx(logistic.predict_proba(rows)[:, 1])
+    bayes = fitted["naive_bayes"]
+    best = run_sql(bayes.to_sql(), rows).argmax(axis=1)
+    assert [bayes.classes[i] for i in best] == bayes.predict(rows)
+    assert run_sql(fitted["pca"].to_sql(), rows) == pytest.approx(fitted["pca"].transform(rows))
+    assert (run_sql(fitted["kmeans"].to_sql(), rows).argmin(axis=1) == fitted["kmeans"].predict(rows)).all()
+
+
+# ---- Classification, components, clusters
+
+
+def test_probabilities_are_of_the_declared_classes(fitted: dict[str, Any]) -> None:
+    rows = frame(2000, seed=8)
+    for name in ("logistic_regression", "naive_bayes"):
+        model = fitted[name]
+        probabilities = model.predict_proba(rows)
+        assert probabilities.shape == (2000, len(model.classes))
+        assert probabilities.sum(axis=1) == pytest.approx(np.ones(2000))
+    logistic = fitted["logistic_regression"]
+    assert logistic.classes == (False, True)
+    right = np.mean(np.array(logistic.predict(rows)) == rows["new"].to_numpy())
+    assert right > 0.9
+    # Price follows from new by 90, beside an error of 20: the log of the odds rises by 90 / 400 a unit.
+    sure = sd.models.logistic_regression(open_table(rows), **FITS["logistic_regression"], **SURE)
+    assert sure.coefficients[True]["price"] == pytest.approx(90 / 400, rel=0.15)
+    assert set(fitted["naive_bayes"].classes) == set(ZONES)
+    assert fitted["logistic_regression"].predict({"area": [None], "age": [1], "zone": ["east"], "price": [1]}) == [None]
+
+
+def test_bins_are_joined_until_they_are_sure() -> None:
+    counts = np.array([[100.0, 90.0], [1.0, 0.0], [2.0, 1.0], [200.0, 10.0], [0.0, 1.0]])
+    joined, places = join_bins(counts, noise=3.0)
+    assert joined.sum() == counts.sum()
+    assert places[0] == 0
+    assert places[-1] == len(counts)
+    assert len(joined) == len(places) - 1 < len(counts)
+    assert join_bins(counts, noise=1e6)[1] == [0, 5]
+    # What the noise hides says nothing: a ratio near 1.
+    assert np.abs(find_ratios(counts, np.full(5, 1e5))).max() < 0.01
+    assert find_ratios(counts, np.full(5, 1e-9))[3, 1] < -0.9
+
+
+def test_components_are_those_of_the_covariance(fitted: dict[str, Any]) -> None:
+    rows = frame(3000)[["area", "age", "price"]].to_numpy(dtype=float)
+    model = fitted["pca"]
+    assert model.components @ model.components.T == pytest.approx(np.eye(2), abs=1e-9)
+    covariance = np.cov(rows.T)
+    values = np.linalg.eigvalsh(covariance)[::-1]
+    held = np.trace(model.components @ covariance @ model.components.T)
+    assert held > 0.99 * values[:2].sum()
+    assert model.captured == pytest.approx(values[:2].sum() / values.sum(), abs=0.02)
+    assert (model.angles >= 0).all()
+    assert (model.angles <= 90).all()
+    scaled = sd.models.pca(open_table(), columns=["area", "age", "price"], components=3, scale=True, **SURE)
+    assert scaled.captured == pytest.approx(1)
+    assert scaled.transform(frame(600)).std(axis=0) == pytest.approx(np.sqrt(scaled.variances), rel=0.05)
+
+
+def test_components_of_equal_variance_are_told_to_be_unsure() -> None:
+    draws = np.random.default_rng(1)
+    rows = frame(3000)
+    rows["area"] = np.clip(draws.normal(200, 20, 3000).round(), 0, 400).astype(int)
+    rows["age"] = np.clip(draws.normal(60, 20, 3000), 0, 120).round(1)
+    model = sd.models.pca(open_table(rows, seed=2), columns=["area", "age"], components=1, epsilon=1)
+    assert model.angles[0] > 10
+    surer = sd.models.pca(open_table(rows, seed=2), columns=["area", "age"], components=1, epsilon=1000)
+    assert surer.angles[0] < model.angles[0] / 5
+
+
+def test_clusters_are_found() -> None:
+    draws = np.random.default_rng(3)
+    rows = frame(3000)
+    centers = np.array([[60.0, 20.0], [200.0, 90.0], [330.0, 40.0]])
+    points = centers[draws.integers(0, 3, 3000)] + draws.normal(0, 6, (3000, 2))
+    rows["area"] = points[:, 0].round().astype(int)
+    rows["age"] = points[:, 1].round(1)
+    model = sd.models.kmeans(
+        open_table(rows, seed=3), columns=["area", "age"], clusters=3, rng=sd.Rng.seeded(1), epsilon=5
+    )
+    assert model.centers[model.centers[:, 0].argsort()] == pytest.approx(centers, abs=8)
+    assert model.shares.sum() == pytest.approx(1)
+    assert (model.predict({"area": [60, None], "age": [20.0, 1.0]}) >= [0, -1]).all()
+
+
+def test_starts_of_clusters_draw_through_the_rng() -> None:
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    first = cluster(points, 4, sd.Rng.seeded(1))[0]
+    assert np.array_equal(first, cluster(points, 4, sd.Rng.seeded(1))[0])
+
+
+# ---- Intervals cover
+
+
+def cover(count: int, *, size: float) -> float:
+    """Return how often the 95% intervals of the noise hold the coefficients without noise, over draws of the noise alone."""
+    rows = frame(4000)
+    rows["age"] = np.clip(rows["age"] + rows["area"] * 0.2, 0, 120).round(1)
+    table = open_table(rows, seed=1)
+    question, predictors = linear_question(table)
+    release = table.ask(question, epsilon=10**6)
+    (exact,) = read_moments(release, question, DOMAIN)
+    own = fit_moments(exact, predictors).slopes
+    draws = np.random.default_rng(17)
+    covered = []
+    for _ in range(count):
+        noisy = NoisyMoments(
+            exact.compiled, exact.frame, exact.vector + draws.normal(0, size, exact.vector.shape), size**2
+        )
+        fit = fit_moments(noisy, predictors)
+        assert not fit.inverse.hidden.any()
+        margins = 1.959964 * np.sqrt(np.diag(fit.noise_covariance)[1:])
+        covered.append(np.abs(fit.slopes - own) <= margins)
+    return float(np.mean(covered))
+
+
+def linear_question(table: sd.Curator) -> Any:
+    from sordino.models.linear import moments_for
+
+    return moments_for(table, y="price", x=["area", "age", "zone"], validate=None, assume_rows=None)
+
+
+@pytest.mark.parametrize("size", [2.0, 15.0])
+def test_intervals_of_the_noise_cover(size: float) -> None:
+    """Of 4 coefficients in 150 draws .95 -+ .06 is six deviations where coefficients are alike."""
+    assert cover(150, size=size) == pytest.approx(0.95, abs=0.06)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("size", [2.0, 15.0])
+def test_intervals_of_the_noise_cover_over_a_thousand_simulations(size: float) -> None:
+    assert 0.93 <= cover(1000, size=size) <= 0.97
+
+
+# ---- In the manner of scikit-learn
+
+
+def test_estimators_fit_predict_and_are_copied() -> None:
+    from sordino.sklearn import PCA, KMeans, LinearRegression, LogisticRegression, NaiveBayes
+
+    rows = frame(2000)
+    table = open_table(rows, seed=2)
+    linear = LinearRegression(y="price", x=X, epsilon=50)
+    copy = type(linear)(**linear.get_params()).set_params(epsilon=40)
+    assert copy.get_params() == linear.get_params() | {"epsilon": 40}
+    assert copy.fit(table) is copy
+    assert copy.score(rows, rows["price"]) > 0.95
+    assert pickle.loads(pickle.dumps(copy)).predict(rows) == pytest.approx(copy.predict(rows))
+    for estimator in (LogisticRegression, NaiveBayes):
+        classifier = estimator(y="new", x=["area", "price", "age", "zone"], epsilon=50).fit(table)
+        assert classifier.score(rows, rows["new"]) > 0.55
+        assert classifier.classes_ == (False, True)
+        assert classifier.predict_proba(rows).shape == (2000, 2)
+    components = PCA(columns=["area", "age"], components=1, epsilon=50).fit(table)
+    assert components.transform(rows).shape == (2000, 1)
+    assert components.components_.shape == (1, 2)
+    with pytest.raises(QuestionRefused, match="transform"):
+        components.predict(rows)
+    assert KMeans(columns=["area", "age"], clusters=2, epsilon=50).fit(table).cluster_centers_.shape == (2, 2)
+    with pytest.raises(QuestionRefused, match="not fitted"):
+        LinearRegression(y="price", x=X, epsilon=1).predict(rows)
+    with pytest.raises(DeclarationError, match="parameter"):
+        linear.set_params(depth=3)
+    wrong: Any = rows["price"]
+    with pytest.raises(DeclarationError, match="fit takes the table alone"):
+        linear.fit(table, wrong)
+
+
+def test_predictors_keep_the_order_that_they_are_named_in() -> None:
+    predictors = read_predictors(DOMAIN, ["zone", "area", "new", ("area", "age")])
+    assert predictors.numbers == ("area", ("area", "age"))
+    assert predictors.categories == ("zone", "new")
