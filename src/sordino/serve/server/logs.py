@@ -70,7 +70,7 @@ class AuditLog:
 # No line holds SQL, an address, a secret or an answer. The seconds are those after which the answer left, which whoever asked
 # measures too: an answer of private data leaves on the public clock.
 
-_FIELDS = ("method", "route", "status", "seconds", "account")
+_FIELDS = ("method", "route", "status", "seconds", "account", "unknown")
 # What the libraries that listen have to say, such as of a request that is no HTTP, is a line like any other.
 _LISTENERS = ("uvicorn", "asyncio")
 
@@ -82,10 +82,16 @@ def log_request(*, method: str, route: str, status: int, seconds: float, account
     _LOG.log(level, "request", extra=fields)
 
 
-def log_statement(*, verb: str, sqlstate: str, seconds: float, account: str) -> None:
-    """Write the line of a statement of a SQL client: its first word, and 00000 or the code of its refusal."""
+def log_statement(*, verb: str, sqlstate: str, seconds: float, account: str, unknown: str = "") -> None:
+    """Write the line of a statement of a SQL client: its first word, and 00000 or the code of its refusal.
+
+    `unknown` names what the catalog lacks, so that an operator learns which client asks for it.
+    """
     level = logging.ERROR if sqlstate == "XX000" else logging.WARNING if sqlstate.startswith("58") else logging.INFO
     fields = {"method": "SQL", "route": verb, "status": sqlstate, "seconds": round(seconds, 3), "account": account}
+    if unknown:
+        level = logging.WARNING
+        fields["unknown"] = unknown
     _LOG.log(level, "statement", extra=fields)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -534,6 +535,8 @@ def _any_of(node: Any) -> Any:
     from sqlglot import exp as kinds
 
     listed = _items(node.expression, "SOME")
+    if listed == []:
+        return kinds.false()
     return node if listed is None else kinds.In(this=node.this, expressions=listed)
 
 
@@ -542,13 +545,16 @@ def _none_of(node: Any) -> Any:
     from sqlglot import exp as kinds
 
     listed = None if isinstance(node.expression, kinds.Any) else _items(node.expression, "ALL")
+    if listed == []:
+        return kinds.true()
     return node if listed is None else kinds.Not(this=kinds.In(this=node.this, expressions=listed))
 
 
 def _items(node: Any, word: str) -> list[Any] | None:
     """Return what the array of ANY, or of the quantifier of that name, lists; None where there is no such array.
 
-    A cast of texts to an array of texts changes none of them, and is left out.
+    A cast of constants to an array of their own type changes none of them, and is left out; so is that of an array as
+    PostgreSQL writes one, '{1,2}'::int[]. An empty array with a cast lists nothing.
     """
     from sqlglot import exp as kinds
 
@@ -558,13 +564,37 @@ def _items(node: Any, word: str) -> list[Any] | None:
         listed = node.expressions[0].unnest()
     else:
         return None
-    if isinstance(listed, kinds.Cast) and isinstance(listed.this, kinds.Array):
-        of = listed.to.expressions[0] if listed.to.expressions else None
-        listed = listed.this if _is_text(of) and all(_is_literal(e) for e in listed.this.expressions) else listed
+    if isinstance(listed, kinds.Cast) and listed.to.this == kinds.DType.ARRAY and listed.to.expressions:
+        listed = _cast_array(listed.this, listed.to.expressions[0])
+        if isinstance(listed, kinds.Array) and not listed.expressions:
+            return []
     if not isinstance(listed, kinds.Array) or not listed.expressions:
         return None
     casts = [isinstance(e, kinds.Cast) and _is_text(e.to) and _is_literal(e.this) for e in listed.expressions]
     return [e.this if cast else e for e, cast in zip(listed.expressions, casts, strict=True)]
+
+
+def _cast_array(array: Any, of: Any) -> Any:
+    """Return an array cast to an array of a type, or a text that PostgreSQL reads as one; None where it may change."""
+    from sqlglot import exp as kinds
+
+    if isinstance(array, kinds.Array) and not array.expressions:
+        return array
+    numbers = {*kinds.DataType.INTEGER_TYPES, *kinds.DataType.REAL_TYPES}
+    is_number = of.this in numbers
+    if not is_number and not _is_text(of):
+        return None
+    if _is_literal(array) and re.fullmatch(r"\{[^{}\"\\\\]*\}", array.this):
+        texts = [text.strip() for text in array.this[1:-1].split(",")] if array.this[1:-1].strip() else []
+        if any(not text or text.upper() == "NULL" for text in texts):
+            return None
+        items = [kinds.Literal.number(text) if is_number else kinds.Literal.string(text) for text in texts]
+        array = kinds.Array(expressions=items)
+    if not isinstance(array, kinds.Array):
+        return None
+    pattern = r"-?[0-9]{1,18}" if of.this in kinds.DataType.INTEGER_TYPES else r"-?[0-9]{1,18}([.][0-9]{1,18})?"
+    plain = all(re.fullmatch(pattern, each.sql()) if is_number else _is_literal(each) for each in array.expressions)
+    return array if plain else None
 
 
 def _is_text(kind: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.release import Key, Output, Release, show_number
 from sordino.core.release_exports import label_kind
 from sordino.serve.server.sql_wire.wire_frames import Column
@@ -58,11 +59,14 @@ def notices_of(release: Release, confidence: float) -> list[str]:
 def _kind(part: Output) -> str:
     """Return the kind of an output's cells: whole numbers where steps of noise are, days and moments, else real numbers."""
     estimate = part.estimate
-    if isinstance(estimate, Noisy) and estimate.unit.denominator == 1:
+    if isinstance(estimate, (Noisy, WeightedSum)) and estimate.unit.denominator == 1:
         return "whole"
     first = next((value for value in estimate.values() if value is not None), None)
     if isinstance(first, datetime.datetime):
-        return "moment"
+        return "moment" if first.tzinfo is None else f"moment {first.tzinfo}"
     if isinstance(first, datetime.date):
         return "day"
-    return "truth" if isinstance(first, bool) else "text" if isinstance(first, str) else "real"
+    if isinstance(first, bool):
+        return "truth"
+    # a number that a statement computes has the type that its expression has
+    return "whole" if isinstance(first, int) else "text" if isinstance(first, str) else "real"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
@@ -10,6 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from sordino.serve.server.sql_wire.sqlstates import WireError
+from sordino.serve.server.sql_wire.wire_values import read_array
 
 _TYPE_NAMES = {
     16: "boolean", 17: "bytea", 18: '"char"', 19: "name", 20: "bigint", 21: "smallint", 23: "integer", 25: "text", 26: "oid",
@@ -18,6 +20,14 @@ _TYPE_NAMES = {
     1700: "numeric", 2950: "uuid", 3802: "jsonb",
 }  # fmt: skip
 _FORMAT = "CASE {0} " + " ".join(f"WHEN {k} THEN '{v}'" for k, v in _TYPE_NAMES.items()) + " ELSE '???' END"
+
+
+def _lookup(relation: str, key: str, value: str) -> str:
+    """Return the template that finds a value of a relation by its key {0}, whose names hide none of the question's own."""
+    names = f"SELECT {key} AS sordino_key, {value} AS sordino_value FROM {relation}"
+    return f"(SELECT k.sordino_value FROM ({names}) AS k WHERE k.sordino_key = {{0}} LIMIT 1)"
+
+
 # What a function of PostgreSQL returns for a catalog of declared tables.
 _FUNCTIONS: Mapping[str, str] = {
     "format_type": _FORMAT,
@@ -34,11 +44,17 @@ _FUNCTIONS: Mapping[str, str] = {
     "pg_advisory_unlock_all": "''",
     "pg_size_pretty": "'0 bytes'",
     "current_schemas": "['pg_catalog', 'public']",
-    "obj_description": "(SELECT d.description FROM pg_description AS d WHERE d.objoid = {0} AND d.objsubid = 0 LIMIT 1)",
-    "col_description": "(SELECT d.description FROM pg_description AS d WHERE d.objoid = {0} AND d.objsubid = {1} LIMIT 1)",
-    "pg_get_constraintdef": "(SELECT k.conbin FROM pg_constraint AS k WHERE k.oid = {0} LIMIT 1)",
-    "to_regtype": "(SELECT k.oid FROM pg_type AS k WHERE k.typname = {0} LIMIT 1)",
-    "to_regclass": "(SELECT k.oid FROM pg_class AS k WHERE k.relname = {0} LIMIT 1)",
+    "string_to_array": "string_to_array({0}, {1})",
+    "parse_ident": "string_split(replace({0}, '\"', ''), '.')",
+    # No declared table has an index or a key, so there is nothing to expand.
+    "_pg_expandarray": "CAST(NULL AS STRUCT(x BIGINT, n BIGINT))",
+    "obj_description": _lookup("pg_description WHERE objsubid = 0", "objoid", "description"),
+    "col_description": _lookup("pg_description", "objoid * 10000 + objsubid", "description").replace(
+        "{0}", "({0}) * 10000 + ({1})"
+    ),
+    "pg_get_constraintdef": _lookup("pg_constraint", "oid", "conbin"),
+    "to_regtype": _lookup("pg_type", "typname", "oid"),
+    "to_regclass": _lookup("pg_class", "relname", "oid"),
 }
 _TRUE = "pg_relation_is_publishable"
 _FALSE = "pg_is_in_recovery pg_is_other_temp_schema row_security_active"
@@ -50,6 +66,12 @@ _NULL = (
     "json_build_object inet_client_addr pg_stat_get_numscans pg_collation_for age pg_last_committed_xact pg_postmaster_start_time"
 )
 # functions that mean the same in DuckDB, and reach nothing
+# columns that hold a function's name, and which clients compare with 0
+_PROCEDURES = frozenset({"typinput", "typoutput", "typreceive", "typsend", "typmodin", "typmodout", "typanalyze"})
+_KEYWORDS = (
+    "(SELECT keyword_name AS word, upper(left(keyword_category, 1)) AS catcode, keyword_category AS catdesc "
+    "FROM duckdb_keywords())"
+)
 _ALLOWED = (
     "abs all and any array array_agg array_append array_position array_to_string avg bool_and bool_or cardinality "
     "case cast ceil coalesce concat count count_star current_date exists explode exploding_generate_series floor "
@@ -91,6 +113,12 @@ class CatalogQuestion:
             if not isinstance(table.this, exp.Identifier):
                 # It is a function: its schema says nothing here.
                 table.set("db", None)
+                if table.this.name.lower() == "pg_get_keywords":
+                    table.replace(_keywords(table.alias))
+                elif isinstance(table.this, exp.Split):
+                    # one row that holds the array
+                    row = exp.select(exp.alias_(table.this.copy(), table.alias or "string_to_array"))
+                    table.replace(row.subquery(table.alias or "string_to_array"))
             elif not (table.name.lower() in defined and not table.db):
                 self._place(table)
         return tree.sql(dialect="duckdb")
@@ -113,7 +141,7 @@ class CatalogQuestion:
         table.set("this", exp.to_identifier(relation.strip('"'), quoted=True))
 
     def _rewrite(self, node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Dot) and node.this.name.lower() == "pg_catalog":
+        if isinstance(node, exp.Dot) and node.this.name.lower() in ("pg_catalog", "information_schema"):
             function: exp.Expr = node.expression
             return function
         if isinstance(node, exp.Column) and node.db.lower() in ("pg_catalog", "information_schema"):
@@ -125,6 +153,8 @@ class CatalogQuestion:
             return collated
         if isinstance(node, exp.Cast):
             return self._cast(node)
+        if isinstance(node, (exp.EQ, exp.NEQ)):
+            return _compare(node)
         if isinstance(node, exp.Func):
             return self._function(node)
         if (
@@ -169,8 +199,8 @@ class CatalogQuestion:
             "jsonb",
         ):
             return exp.cast(inner, "text")
-        if kind in ("text[]", "name[]", "varchar[]", "int2vector", "oidvector", "int2[]", "_text"):
-            return inner
+        if kind.endswith("[]") or kind in ("int2vector", "oidvector", "_text"):
+            return _list_of(inner) or inner
         return node
 
     def _translate_name(self, inner: exp.Expr, kind: str) -> exp.Expr:
@@ -182,7 +212,9 @@ class CatalogQuestion:
             "regtype": ("pg_type", "typname"),
         }
         if kind not in by:
-            return exp.cast(inner, "text")
+            # a function is known by its name
+            is_name = isinstance(inner, exp.Literal) and inner.is_string
+            return exp.Literal.string(inner.name.rpartition(".")[2]) if is_name else exp.cast(inner, "text")
         relation, name = by[kind]
         while isinstance(inner, exp.Cast):
             inner = inner.this
@@ -190,17 +222,11 @@ class CatalogQuestion:
             wanted = inner.name.rpartition(".")[2].strip('"')
             if relation == "pg_class" and (wanted in self._places or f"information_schema.{wanted}" in self._places):
                 return exp.Literal.number(1259 if wanted == "pg_class" else 1)
-            return (
-                exp.select("k.oid")
-                .from_(f"{relation} AS k")
-                .where(exp.column(name, "k").eq(wanted))
-                .limit(1)
-                .subquery()
-            )
+            literal = exp.Literal.string(wanted).sql("duckdb")
+            return sqlglot.parse_one(_lookup(relation, name, "oid").format(literal), read="duckdb")
         if isinstance(inner, exp.Literal):
             return exp.Literal.number(inner.name)
-        name_of = exp.select(f"k.{name}").from_(f"{relation} AS k").where(exp.column("oid", "k").eq(inner.copy()))
-        return name_of.limit(1).subquery()
+        return sqlglot.parse_one(_lookup(relation, "oid", name).format(inner.sql("duckdb")), read="duckdb")
 
     def _function(self, node: exp.Func) -> exp.Expr:
         name = (node.name if isinstance(node, exp.Anonymous) else node.sql_names()[0]).lower()
@@ -216,12 +242,22 @@ class CatalogQuestion:
         if (setting := aliases.get(name, name)) in self._values:
             return exp.Literal.string(self._values[setting])
         if name in ("now", "current_timestamp", "localtimestamp", "clock_timestamp"):
-            return exp.Literal.string(datetime.datetime.now(datetime.UTC).isoformat(" ", "milliseconds"))
+            now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+            return exp.cast(exp.Literal.string(now.isoformat(" ", "milliseconds")), "timestamp")
+        if name == "current_date":
+            today = datetime.datetime.now(datetime.UTC).date()
+            return exp.cast(exp.Literal.string(today.isoformat()), "date")
+        if isinstance(node, exp.Format):
+            return _format(node)
+        if name == "pg_get_keywords" and isinstance(node.parent, exp.Table):
+            return node
         if name in _FUNCTIONS:
-            arguments = {str(i): one.sql("duckdb") for i, one in enumerate(node.expressions)}
-            if len(arguments) < _FUNCTIONS[name].count("{"):
+            # a function that the parser knows has its arguments by name
+            given = node.expressions or [node.args.get("this"), node.args.get("expression")]
+            arguments = [each.sql("duckdb") for each in given if isinstance(each, exp.Expression)]
+            if len(arguments) < len(set(re.findall(r"\{[0-9]\}", _FUNCTIONS[name]))):
                 raise WireError("42883", f"{name} needs more arguments")
-            return sqlglot.parse_one(_FUNCTIONS[name].format(*arguments.values()), read="duckdb")
+            return sqlglot.parse_one(_FUNCTIONS[name].format(*arguments), read="duckdb")
         if (
             name in _TRUE.split()
             or name.endswith("_is_visible")
@@ -235,8 +271,66 @@ class CatalogQuestion:
         if name in _NULL.split():
             return exp.cast(exp.null(), "text")
         if name not in _ALLOWED.split():
-            raise WireError("42883", f"the catalog does not know the function {name[:60]!r}")
+            known = name[:60] if re.fullmatch("[a-z_][a-z0-9_]*", name) else "of another writing"
+            raise WireError(
+                "42883", f"the catalog does not know the function {name[:60]!r}", unknown=f"function {known}"
+            )
         return node
+
+
+def _keywords(alias: str) -> exp.Expr:
+    """Return the relation of SQL's words, as pg_get_keywords() has them."""
+    relation = sqlglot.parse_one(f"SELECT * FROM {_KEYWORDS} AS k", read="duckdb").find(exp.Subquery)
+    assert relation is not None
+    relation.set("alias", exp.TableAlias(this=exp.to_identifier(alias or "pg_get_keywords")))
+    return relation
+
+
+def _compare(node: exp.Binary) -> exp.Expr:
+    """Return a comparison with an array, or of a function's name with 0, as DuckDB reads it."""
+    listed = node.expression
+    if isinstance(listed, exp.Any):
+        listed = listed.this.unnest()
+    elif isinstance(listed, exp.Anonymous) and listed.name.upper() in ("ALL", "SOME") and len(listed.expressions) == 1:
+        listed = listed.expressions[0].unnest()
+    else:
+        sides = (node.this, node.expression)
+        if any(isinstance(side, exp.Column) and side.name.lower() in _PROCEDURES for side in sides):
+            for side in sides:
+                if isinstance(side, exp.Literal):
+                    side.replace(exp.Literal.string(side.name))
+        return node
+    listed = _list_of(listed) or listed
+    if isinstance(listed, (exp.Query, exp.Subquery)) or (
+        isinstance(node, exp.NEQ) and isinstance(node.expression, exp.Any)
+    ):
+        return node
+    contains = exp.Anonymous(this="list_contains", expressions=[listed.copy(), node.this.copy()])
+    return exp.Not(this=contains) if isinstance(node, exp.NEQ) else contains
+
+
+def _list_of(array: exp.Expr) -> exp.Expr | None:
+    """Return the list that a text is in PostgreSQL's writing, '{a,"b c"}'; None where it is no such text."""
+    if not (isinstance(array, exp.Literal) and array.is_string and array.name[:1] == "{"):
+        return None
+    elements = [each.decode() for each in read_array(array.name.encode()) if each is not None]
+    is_whole = all(re.fullmatch(r"-?[0-9]{1,18}", each) for each in elements)
+    return exp.Array(expressions=[exp.Literal.number(e) if is_whole else exp.Literal.string(e) for e in elements])
+
+
+def _format(node: exp.Format) -> exp.Expr:
+    """Return format('%I.%s', a, b) as texts beside each other; a name is written as it is."""
+    if not (isinstance(node.this, exp.Literal) and node.this.is_string):
+        raise WireError("42883", "the catalog knows format() of a constant alone")
+    pieces: list[exp.Expr] = []
+    values = list(node.expressions)
+    for place, text in enumerate(re.split(r"%[sIL]", node.this.name)):
+        if place:
+            if not values:
+                raise WireError("22023", "format() has fewer values than places")
+            pieces.append(exp.cast(values.pop(0).copy(), "text"))
+        pieces.append(exp.Literal.string(text.replace("%%", "%")))
+    return exp.Concat(expressions=pieces, safe=True, coalesce=True)
 
 
 def _name_columns(tree: exp.Expr) -> exp.Expr:

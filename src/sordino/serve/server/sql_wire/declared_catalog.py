@@ -19,6 +19,7 @@ from sqlglot.errors import SqlglotError
 from sordino.serve.server.sql_wire.catalog_functions import CatalogQuestion
 from sordino.serve.server.sql_wire.sqlstates import WireError
 from sordino.serve.server.sql_wire.wire_frames import Column
+from sordino.serve.server.sql_wire.wire_settings import SETTINGS
 from sordino.serve.server.sql_wire.wire_values import TYPES
 
 # The number of the first declared table, as in PostgreSQL.
@@ -26,14 +27,15 @@ _FIRST = 16384
 # Seconds that a question to the catalog may take.
 _SECONDS = 5.0
 _MOST_ROWS = 100_000
+_LONGEST_REASON = 300
 _KINDS = {"i": "BIGINT", "b": "BOOLEAN", "r": "DOUBLE", "I": "BIGINT[]", "T": "VARCHAR[]", "t": "VARCHAR"}
 _DECLARED = {  # a declared type: the type that clients see, its number, size and category
     "integer": ("bigint", 20, 8),
     "real": ("double precision", 701, 8),
     "boolean": ("boolean", 16, 1),
     "date": ("date", 1082, 4),
-    "datetime": ("timestamp without time zone", 1114, 8),
-    "timestamp": ("timestamp without time zone", 1114, 8),
+    # a moment in a declared zone, which answers show in UTC
+    "datetime": ("timestamp with time zone", 1184, 8),
 }
 _TEXT = ("text", 25, -1)
 _PG_TYPES = (
@@ -110,8 +112,15 @@ class DeclaredCatalog:
                 cursor = self._db.execute(sql)
                 columns = [_column(name, str(kind)) for name, kind, *_ in cursor.description]
                 rows: list[Sequence[Any]] = [*cursor.fetchmany(_MOST_ROWS)]
-            except (duckdb.Error, RuntimeError):
-                raise WireError("0A000", "the catalog cannot answer this", hint="\\d NAME describes a table.") from None
+            except (duckdb.Error, RuntimeError) as error:
+                # the catalog holds nothing but declarations, so its words may leave
+                why = " ".join(str(error).partition("\n\n")[0].split())[:_LONGEST_REASON]
+                raise WireError(
+                    "0A000",
+                    f"the catalog cannot answer this: {why}",
+                    hint="\\d NAME describes a table.",
+                    unknown=f"question to {', '.join(sorted(question.names)) or 'no relation'}",
+                ) from None
             finally:
                 timer.cancel()
                 self._db.execute("ROLLBACK")
@@ -138,9 +147,15 @@ class DeclaredCatalog:
         for line in _PG_TYPES.split("|"):
             oid, name, size, category, array = line.split()
             self._add(
-                "pg_type", oid=int(oid), typname=name, typlen=int(size), typcategory=category, typarray=int(array)
-            )
-            self._add("pg_type", oid=int(array), typname=f"_{name}", typlen=-1, typcategory="A", typelem=int(oid))
+                "pg_type", oid=int(oid), typname=name, typlen=int(size), typcategory=category, typarray=int(array),
+                **_procedures(name),
+            )  # fmt: skip
+            self._add(
+                "pg_type", oid=int(array), typname=f"_{name}", typlen=-1, typcategory="A", typelem=int(oid),
+                **_procedures("array_"),
+            )  # fmt: skip
+        for setting, value in SETTINGS.items():
+            self._add("pg_settings", name=setting, setting=value, context="user", vartype="string", source="default")
         for place, table in enumerate(tables):
             self._add_table(_FIRST + 2 * place, table)
 
@@ -189,6 +204,17 @@ def _relations() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield name, [(one.partition(":")[0], one.partition(":")[2] or "t") for one in columns]
 
 
+def _procedures(name: str) -> dict[str, str]:
+    """Return the names of the functions that read and write a type, as PostgreSQL calls them."""
+    # those of days, moments and numbers have an underscore
+    stem = (
+        f"{name}_"
+        if name in ("date", "time", "timestamp", "timestamptz", "interval", "numeric", "uuid", "json", "jsonb")
+        else name
+    )
+    return {"typinput": f"{stem}in", "typoutput": f"{stem}out", "typreceive": f"{stem}recv", "typsend": f"{stem}send"}
+
+
 def _place(relation: str) -> str:
     schema, _, name = relation.rpartition(".")
     return f'{"inf" if schema else "cat"}."{name}"'
@@ -205,15 +231,22 @@ def _check(column: str, declared: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return a column's declared bounds or values as a CHECK of SQL."""
     quoted = '"' + column.replace('"', '""') + '"'
     if declared.get("lower") is not None and declared.get("upper") is not None:
-        return column, f"CHECK ({quoted} BETWEEN {_literal(declared['lower'])} AND {_literal(declared['upper'])})"
+        # the bounds of a real column are texts of exact numbers
+        write = str if declared["type"] == "real" else _literal
+        return column, f"CHECK ({quoted} BETWEEN {write(declared['lower'])} AND {write(declared['upper'])})"
     if declared.get("values"):
         return column, f"CHECK ({quoted} IN ({', '.join(_literal(one) for one in declared['values'])}))"
     return None
 
 
 def _sample(declared: Mapping[str, Any]) -> str:
+    if declared["type"] == "boolean":
+        return "TRUE"
     values = declared.get("values")
-    return _literal(values[0] if values else declared["lower"] if declared.get("lower") is not None else "")
+    lower = declared.get("lower")
+    if declared["type"] == "real":
+        return "0" if lower is None else str(lower)
+    return _literal(values[0] if values else "" if lower is None else lower)
 
 
 def _literal(value: Any) -> str:
@@ -232,9 +265,15 @@ def _about_column(declared: Mapping[str, Any]) -> str:
 
 def _column(name: str, kind: str) -> Column:
     if kind.endswith("[]"):
-        return Column(name, 1016 if "INT" in kind else 1009, -1)
+        # numbers of types and columns: asyncpg reads arrays of these two types without asking what they are
+        return Column(name, 1028 if "INT" in kind else 1009, -1)
     if kind == "BOOLEAN":
         return Column(name, *TYPES["truth"])
+    if kind == "DATE":
+        return Column(name, *TYPES["day"])
+    if kind == "TIMESTAMP":
+        # now(), in UTC
+        return Column(name, *TYPES["moment in a zone"])
     if "INT" in kind:
         return Column(name, *TYPES["whole"])
     return Column(name, *TYPES["real" if kind in ("DOUBLE", "FLOAT") or kind.startswith("DECIMAL") else "text"])

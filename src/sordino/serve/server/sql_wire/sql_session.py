@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sordino.ask.curator.batch import Batch
+from sordino.core.ledger.records import Charge
 from sordino.core.release import Release
 from sordino.serve.server.access import Visitor
 from sordino.serve.server.curator_service import CuratorService
@@ -24,12 +25,12 @@ from sordino.serve.server.sql_wire.wire_cursors import CopyForm, WireCursors, re
 from sordino.serve.server.sql_wire.wire_frames import Column
 from sordino.serve.server.sql_wire.wire_settings import WireSettings
 from sordino.serve.server.sql_wire.wire_statements import Statement
-from sordino.serve.server.sql_wire.wire_values import column_of_kind
+from sordino.serve.server.sql_wire.wire_values import ELEMENTS, column_of_kind
 
 _SET = re.compile(r"SET\s+(?:(SESSION|LOCAL)\s+)?([A-Za-z_][\w.]*)\s*(?:=|\s+TO\s+)\s*(.+)", re.I | re.S)
 _NO_EFFECT = ("DISCARD", "DEALLOCATE", "UNLISTEN", "LISTEN", "SAVEPOINT", "RELEASE", "ANALYZE", "VACUUM")
 _ENDS = {"COMMIT": False, "END": False, "ROLLBACK": True, "ABORT": True}
-_SAMPLES = {16: "TRUE", 20: "1", 21: "1", 23: "1", 700: "1.0", 701: "1.0", 1700: "1.0", 1082: "'2000-01-01'"}
+_SAMPLES = {16: "TRUE", 20: "1", 21: "1", 23: "1", 26: "1", 700: "1.0", 701: "1.0", 1700: "1.0", 1082: "'2000-01-01'"}
 _WRAPS = ("DECLARE", "COPY")
 _READS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _MOST_KNOWN = 64
@@ -113,10 +114,14 @@ class SqlSession:
     def sample(self, statement: Statement, types: Sequence[int]) -> str:
         """Return the text of a statement with a plausible literal for each parameter, to see which columns it answers."""
         beside = statement.beside(self._catalog.types)
-        literals = [
-            self._catalog.samples[beside[number]] if number in beside else _SAMPLES.get(oid, "'1'")
-            for number, oid in enumerate(types, 1)
-        ]
+        literals = []
+        for number, oid in enumerate(types, 1):
+            literal = (
+                self._catalog.samples[beside[number]]
+                if number in beside
+                else _SAMPLES.get(ELEMENTS.get(oid, oid), "'1'")
+            )
+            literals.append(f"ARRAY[{literal}]" if oid in ELEMENTS else literal)
         return statement.bind(literals)
 
     def fail(self) -> None:
@@ -264,11 +269,11 @@ class SqlSession:
     def _show(self, visitor: Visitor, statement: Statement) -> Outcome:
         name = "".join(statement.words[1:]).lower()
         if name in ("sordino.budget", "sordino.budgets"):
-            return _table("SHOW", _budget_rows(self._service.budgets(visitor)))
+            return _table("SHOW", _BUDGETS, _budget_rows(self._service.budgets(visitor)))
         if name == "sordino.releases":
-            return _table("SHOW", _charge_rows(self._service.charges(visitor)))
+            return _table("SHOW", _RELEASES, _charge_rows(self._service.charges(visitor)))
         if name == "all":
-            return _table("SHOW", [{"name": key, "setting": value} for key, value in self.settings.all().items()])
+            return _table("SHOW", ("name", "setting"), list(self.settings.all().items()))
         name = {"transactionisolationlevel": "transaction_isolation", "timezone": "timezone"}.get(name, name)
         return Outcome("SHOW", [column_of_kind(name, "text")], [[self.settings.show(name)]])
 
@@ -308,23 +313,26 @@ def _answer(release: Release, asked: QuestionRequest, *, intervals: bool) -> Out
     return Outcome(f"SELECT {len(rows)}", columns, rows, notices_of(release, asked.confidence))
 
 
-def _table(tag: str, rows: Sequence[Mapping[str, str]]) -> Outcome:
-    names = list(rows[0]) if rows else ["name"]
-    return Outcome(tag, [column_of_kind(name, "text") for name in names], [list(row.values()) for row in rows])
+# The columns of what SHOW lists.
+_BUDGETS = ("budget", "share", "cap", "spent", "remaining")
+_RELEASES = ("budget", "charge", "spender", "note", "cost", "time", "state")
 
 
-def _budget_rows(budgets: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _table(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Outcome:
+    return Outcome(tag, [column_of_kind(name, "text") for name in names], rows)
+
+
+def _budget_rows(budgets: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     rows = []
     for one in budgets:
         parts = [("", one), *one.get("shares", {}).items()]
         for who, part in parts:
-            amounts = {name: json.dumps(part.get(name)) for name in ("cap", "spent", "remaining")}
-            rows.append({"budget": str(one["budget"]), "share": who, **amounts})
+            rows.append([str(one["budget"]), who, *(json.dumps(part.get(name)) for name in _BUDGETS[2:])])
     return rows
 
 
-def _charge_rows(charges: Sequence[tuple[str, Any]]) -> list[dict[str, str]]:
+def _charge_rows(charges: Sequence[tuple[str, Charge]]) -> list[list[str]]:
     return [
-        {"budget": name, "charge": charge.id, "spender": str(charge.spender or ""), "note": str(charge.note)}
-        for name, charge in charges
+        [name, each.id, each.spender or "", each.note, each.loss.describe(), each.time, str(each.state)]
+        for name, each in charges
     ]

@@ -31,13 +31,17 @@ _LOSS_HINT = "State the loss: SET sordino.epsilon = 0.1, or a comment /* epsilon
 
 
 class WireError(Exception):
-    """Say what the protocol or a client's session forbids: its SQLSTATE, in words that hold nothing private."""
+    """Say what the protocol or a client's session forbids: its SQLSTATE, in words that hold nothing private.
 
-    def __init__(self, code: str, message: str, *, hint: str = "", fatal: bool = False) -> None:
+    `unknown` names what the catalog lacks, a function or relations, for the operator's log.
+    """
+
+    def __init__(self, code: str, message: str, *, hint: str = "", fatal: bool = False, unknown: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.hint = hint
         self.fatal = fatal
+        self.unknown = unknown
 
 
 def error_fields(error: Exception) -> dict[str, str]:

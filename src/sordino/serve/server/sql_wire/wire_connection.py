@@ -280,10 +280,10 @@ class WireConnection:
                 await self._flush()
 
     async def _copy(self, outcome: Outcome) -> None:
-        """Send all rows as lines of text."""
+        """Send all rows as lines of text, or as binary tuples."""
         assert outcome.copy is not None
         columns = outcome.columns or ()
-        self._send(wire.copy_start(len(columns)))
+        self._send(wire.copy_start(len(columns), binary=outcome.copy.is_binary))
         for line in copy_lines(outcome.copy, columns, outcome.rows):
             self._send(wire.frame("d", line))
             if self._writer.transport.get_write_buffer_size() > 1 << 16:
@@ -293,21 +293,23 @@ class WireConnection:
     async def _run(self, statement: Statement) -> Outcome:
         started = time.monotonic()
         sqlstate = "00000"
+        unknown = ""
         try:
             outcome = await self._interruptible(statement)
         except Exception as error:
             sqlstate = error_fields(error)["C"]
+            unknown = error.unknown if isinstance(error, WireError) else ""
             raise
         finally:
-            self._note(statement, sqlstate, time.monotonic() - started)
+            self._note(statement, sqlstate, time.monotonic() - started, unknown)
         for text in outcome.notices:
             self._send(wire.report("N", {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": text}))
         return outcome
 
-    def _note(self, statement: Statement, sqlstate: str, seconds: float) -> None:
+    def _note(self, statement: Statement, sqlstate: str, seconds: float, unknown: str) -> None:
         """Take note of a statement that ended; of its text, only a first word that is one of SQL's."""
         verb = statement.verb if statement.verb in VERBS else "other"
-        log_statement(verb=verb, sqlstate=sqlstate, seconds=seconds, account=self._account)
+        log_statement(verb=verb, sqlstate=sqlstate, seconds=seconds, account=self._account, unknown=unknown)
         if self._count is not None:
             self._count("SQL", verb, seconds)
 

@@ -6,6 +6,7 @@ alone. It knows no service: the session asks.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,10 +32,11 @@ class CursorName:
 
 @dataclass(frozen=True, slots=True)
 class CopyForm:
-    """Hold how a COPY writes: as PostgreSQL's text or as CSV, with a line of names or not."""
+    """Hold how a COPY writes: as PostgreSQL's text, as CSV, or as binary tuples; with a line of names or not."""
 
     is_csv: bool = False
     names: bool = False
+    is_binary: bool = False
 
 
 @dataclass
@@ -120,17 +122,31 @@ def read_copy(statement: Statement) -> tuple[CopyForm, Statement]:
             "0A000", "a table is asked, never copied", hint="COPY (SELECT ...) TO STDOUT (FORMAT csv, HEADER)"
         )
     options = [word for word in words[end + 3 :] if word not in ("WITH", "(", ")", ",", "FORMAT", "AS")]
-    form = CopyForm("CSV" in options, "HEADER" in options)
-    if set(options) - {"CSV", "TEXT", "HEADER", "TRUE", "ON"}:
-        raise WireError("0A000", "COPY is written as text or CSV, with HEADER or without", hint="(FORMAT csv, HEADER)")
+    form = CopyForm("CSV" in options, "HEADER" in options, "BINARY" in options)
+    if set(options) - {"CSV", "TEXT", "BINARY", "HEADER", "TRUE", "ON"} or (
+        form.is_binary and set(options) != {"BINARY"}
+    ):
+        raise WireError(
+            "0A000", "COPY is written as text or CSV, with HEADER or without, or as binary", hint="(FORMAT csv, HEADER)"
+        )
     return form, statement.part(2, end)
 
 
 def copy_lines(form: CopyForm, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> list[bytes]:
-    """Return the lines of a copy, in UTF-8, each with its end."""
+    """Return the lines of a copy, in UTF-8, each with its end; or its binary tuples, between a header and a trailer."""
+    if form.is_binary:
+        tuples = [*(_write_tuple(row, columns) for row in rows), struct.pack("!h", -1)]
+        # the header is in one message with what follows it, as PostgreSQL sends it
+        return [b"PGCOPY\n\xff\r\n\0" + bytes(8) + tuples[0], *tuples[1:]]
     lines: list[list[str | None]] = [[column.name for column in columns]] if form.names else []
     lines += [[_text(cell, column) for cell, column in zip(row, columns, strict=True)] for row in rows]
     return [(_write_csv(line) if form.is_csv else _write_text(line)).encode() for line in lines]
+
+
+def _write_tuple(row: Sequence[Any], columns: Sequence[Column]) -> bytes:
+    cells = [encode_cell(cell, column.oid, 1) for cell, column in zip(row, columns, strict=True)]
+    sized = [struct.pack("!i", -1) if cell is None else struct.pack("!i", len(cell)) + cell for cell in cells]
+    return struct.pack("!h", len(cells)) + b"".join(sized)
 
 
 def _text(cell: Any, column: Column) -> str | None:

@@ -214,9 +214,9 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
     return frame("D", body)
 
 
-def copy_start(columns: int) -> bytes:
-    """Return that lines of text follow, of so many columns."""
-    return frame("H", struct.pack("!bh", 0, columns) + struct.pack("!h", 0) * columns)
+def copy_start(columns: int, *, binary: bool = False) -> bytes:
+    """Return that lines of text follow, or binary tuples, of so many columns."""
+    return frame("H", struct.pack("!bh", binary, columns) + struct.pack("!h", binary) * columns)
 
 
 def command_complete(tag: str) -> bytes:

@@ -60,6 +60,8 @@ _HABITS = {
     "synchronize_seqscans": "on",
     "max_index_keys": "32",
 }
+# The settings that every session begins with.
+SETTINGS: Mapping[str, str] = {**REPORTED, **_HABITS}
 _SHOWN_AS = {name.lower(): name for name in REPORTED}
 _FIXED = frozenset({"server_version", "server_encoding", "integer_datetimes", "is_superuser", "server_version_num"})
 _SAFE = re.compile(r"[^\0]{0,500}")
@@ -69,7 +71,7 @@ class WireSettings:
     """Hold the settings of one session; those of a transaction that is rolled back go with it."""
 
     def __init__(self) -> None:
-        self._at_start: dict[str, str] = {name.lower(): value for name, value in REPORTED.items()} | _HABITS
+        self._at_start: dict[str, str] = {name.lower(): value for name, value in SETTINGS.items()}
         self._values = dict(self._at_start)
         # The settings before the transaction.
         self._before: dict[str, str] | None = None

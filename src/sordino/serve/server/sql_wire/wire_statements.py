@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.serve.server.sql_wire.wire_values import ARRAYS
 
 LOSSES = ("epsilon", "delta", "rho", "confidence")
 _STATED = re.compile(r"\s*(?:sordino[.:]?\s*)?(epsilon|delta|rho|confidence)\s*[=:]?\s*([0-9][0-9eE./+-]*)\s*,?")
@@ -26,8 +27,15 @@ _NEAR = 6
 _TYPES = {
     "int": 23, "integer": 23, "int4": 23, "smallint": 21, "int2": 21, "bigint": 20, "int8": 20, "float": 701,
     "double": 701, "float8": 701, "real": 700, "float4": 700, "numeric": 1700, "decimal": 1700, "boolean": 16, "bool": 16,
-    "text": 25, "varchar": 1043, "char": 1043, "date": 1082, "timestamp": 1114,
+    "text": 25, "varchar": 1043, "char": 1043, "date": 1082, "timestamp": 1114, "timestamptz": 1184, "uuid": 2950, "name": 19,
+    "oid": 26,
 }  # fmt: skip
+# What may hold a dollar sign that is no parameter - literals, names, comments, dollar-quoted texts - and parameters.
+_PIECES = re.compile(
+    r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/"""
+    r"""|\$([A-Za-z_\x80-\U0010ffff][\w]*)?\$.*?\$(?(1)\1|)\$|[A-Za-z_\x80-\U0010ffff][\w$]*|(\$\d+)(?=[^\s\d])""",
+    re.DOTALL,
+)
 
 
 class _Lexer(Postgres.Tokenizer):
@@ -74,7 +82,11 @@ class Statement:
         types = list(stated) + [0] * (self.parameters - len(stated))
         for first, _, number, cast in self._places():
             beside = self._column_before(first, columns)
-            types[number - 1] = types[number - 1] or cast or (columns[beside] if beside is not None else 0)
+            of_column = columns[beside] if beside is not None else 0
+            # what ANY and ALL compare with is an array
+            in_array = first >= 2 and self.words[first - 1] == "(" and self.words[first - 2] in ("ANY", "ALL", "SOME")
+            implied = ARRAYS.get(of_column, 1009) if in_array else of_column
+            types[number - 1] = types[number - 1] or cast or implied
         return tuple(types)
 
     def beside(self, columns: Mapping[str, int]) -> dict[int, str]:
@@ -145,6 +157,14 @@ class Statement:
                     and tokens[last + 1].text.lower() == "precision"
                 ):
                     last += 1
+                # timestamp with time zone
+                zoned = ("WITH", "TIME", "ZONE")
+                if tuple(each.text.upper() for each in tokens[last + 1 : last + 4]) == zoned:
+                    cast = 1184
+                    last += 3
+                if [each.text for each in tokens[last + 1 : last + 3]] == ["[", "]"]:
+                    cast = ARRAYS.get(cast, 0)
+                    last += 2
                 if not cast:
                     last = i + 1
             places.append((i, last, number, cast))
@@ -172,6 +192,7 @@ def split_statements(text: str) -> list[Statement]:
     """
     statements: list[Statement] = []
     pending: list[Token] = []
+    text = _set_apart(text)
     # The loss that a comment states between a semicolon and the next word of its line.
     before: dict[str, str] = {}
     tokens = tokens_of(text)
@@ -188,6 +209,13 @@ def split_statements(text: str) -> list[Statement]:
             statements.append(statement)
         pending = []
     return statements
+
+
+def _set_apart(text: str) -> str:
+    """Return a text with a space after each parameter: the lexer takes $1,$2 for the beginning of a dollar-quoted text."""
+    if len(text) > _LONGEST or re.search(r"\$\d", text) is None:
+        return text
+    return _PIECES.sub(lambda match: f"{match[2]} " if match[2] else match[0], text)
 
 
 def _leads(between: str) -> bool:
