@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,24 @@ def test_the_table_of_a_release() -> None:
     series.release("2026-11-04")
     assert series.table.column_names == ["period", *names]
     assert series.table.column("period").to_pylist() == ["2026-11-01"] * 2 + ["2026-11-04"] * 2
+
+
+def test_the_picture_of_a_series(tmp_path: Path) -> None:
+    series = open_series(open_table(SMALL))
+    with pytest.raises(DeclarationError, match="nothing of the series 'wards' was released so far"):
+        sd.plot(series)
+    for number in (0, 2, 3):
+        series.release(day(number))
+    chart = series.plot(confidence=0.9).chart.to_dict()
+    panels = [panel["data"]["values"] for panel in chart["hconcat"]]
+    assert len(panels) == 2
+    for place, rows in enumerate(panels):
+        assert [row["period"] for row in rows[::2]] == ["2026-11-01", "2026-11-03", "2026-11-04"]
+        released = [release.outputs[place].estimate for release in series.releases()]
+        assert [row["value"] for row in rows] == [value for one in released for value in one.values()]
+        assert [(row["low"], row["high"]) for row in rows] == [ends for one in released for ends in one.intervals(0.9)]
+    series.plot().save(tmp_path / "series.svg")
+    assert "NOT PRIVATE" in (tmp_path / "series.svg").read_text()
 
 
 def test_windows_and_differences_are_those_of_the_released_numbers() -> None:

@@ -34,6 +34,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - Neighborhoods: the local sensitivity of every table of a small universe, and the global one as their maximum;
     - LocalNoise: what noise as wide as local sensitivity reveals of two neighbors, NOT PRIVATE;
     - learn.NoiseShape: the law of a bare mechanism's noise, and where `confidence` of its draws lie;
+    - a Series: its released numbers and running totals over time, each with its band;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
     - an Audit: claimed against shown epsilon, and the outputs of both neighbors; an Attack, or Attacks: achieved, guessing
       and allowed; ClosestRecords: how far published rows lie from the closest ones.
@@ -119,15 +120,18 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         odds_icons,
         representations,
         risks,
+        series_charts,
         synth,
         synth_shapes,
     )
+    from sordino.series.series import Series
     from sordino.synth.evaluation.evaluation import Evaluation
     from sordino.synth.histogram import Representation
     from sordino.synth.model import Model
 
     of_one: dict[type, Drawer] = {
         Neighborhoods: neighborhood_charts.draw,
+        Series: series_charts.draw,
         LocalNoise: neighborhood_charts.draw_local_noise,
         NoiseShape: neighborhood_charts.draw_noise,
         risks.Risks: risks.draw,

@@ -15,11 +15,14 @@ from sordino.ask.queries.series import (
     TOTAL,
     SeriesQueryable,
     SeriesStep,
+    opening_note,
     period_name,
+    period_start,
     read_period,
 )
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.series_cells import SeriesCells
+from sordino.core.lazy import load_feature
 from sordino.core.noise.laws import DiscreteGaussian
 from sordino.core.release import Key, Output, Release
 from sordino.core.release_exports import label_kind
@@ -54,7 +57,7 @@ class Series:
     @property
     def periods(self) -> list[str]:
         """The periods that were released, in order."""
-        return [self._text(step.period) for step in self._queryable.steps()]
+        return [self._text(period) for period in self._queryable.periods()]
 
     def release(self, period: Period) -> Release:
         """Return the release of a period: the next one, or one that was released before, which is the same as then.
@@ -99,6 +102,20 @@ class Series:
         steps = [a - b for a, b in zip(one.counts, two.counts, strict=True)]
         words = f"on {self._text(one.period)} less on {self._text(two.period)}"
         return self._shape(words, one, {measure: (steps, variance, None)})
+
+    @property
+    def starts(self) -> list[datetime.date]:
+        """The first day of each released period, in order."""
+        every = self._queryable.compiled.question.every
+        return [period_start(period, every) for period in self._queryable.periods()]
+
+    def releases(self) -> list[Release]:
+        """Return the release of each period that was released, in order."""
+        return [self._make_release(step) for step in self._queryable.steps()]
+
+    def plot(self, *, confidence: float = 0.95, title: str | None = None) -> Any:
+        """Return the picture of the series, its numbers and totals over time with their bands: it is `sd.plot(series)`."""
+        return load_feature("plot")(self, confidence=confidence, title=title)
 
     @property
     def table(self) -> pa.Table:
@@ -222,7 +239,8 @@ class Series:
         question = compiled.question
         keys = [key.alias for key in question.by]
         by = f" by {' and '.join(keys)}" if keys else ""
-        notes = (f"of the series {self.name!r}, which was charged once for all of its periods", *opening.notes)
+        rest = [note for note in opening.notes if note != opening_note(self.name)]
+        notes = (f"of the series {self.name!r}, which was charged once for all of its periods", *rest)
         return replace(
             opening,
             question=f"{question.measure.describe()}{by} {words}",

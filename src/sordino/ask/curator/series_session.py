@@ -38,6 +38,7 @@ from sordino.ask.queries.series import (
     CompiledSeries,
     SeriesQuestion,
     SeriesStep,
+    opening_note,
     period_name,
     read_period,
     recall_series,
@@ -228,6 +229,11 @@ class SeriesSession:
         """Return all released steps, in order."""
         return [self._read(record) for record in self._series.steps(self.name)]
 
+    def periods(self) -> list[int]:
+        """Return the released periods, in order; no number is read."""
+        start = self._start()
+        return [] if start is None else [start + number - 1 for number in self._series.numbers(self.name)]
+
     def step_at(self, period: int) -> SeriesStep | None:
         """Return the released step of a period; None where it was not released."""
         start = self._start()
@@ -392,7 +398,7 @@ def open_series_session(
         opened = name
 
         def answer(charge: Any) -> str:
-            content = ReleaseContent(notes=(f"the series {opened!r}, released period by period",))
+            content = ReleaseContent(notes=(opening_note(opened),))
             return write_answer(charging.make_release(plan, charge, content))
 
         record = series.open(

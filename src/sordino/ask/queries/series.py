@@ -343,6 +343,11 @@ def _read_keys(by: Any) -> tuple[Grouping, ...]:
     return tuple(replace(group) for group in groupings([(e.name, e.node) for e in expressions]))
 
 
+def opening_note(name: str) -> str:
+    """Return the note of the release on record of a series' charge, which has no numbers."""
+    return f"the series {name!r}, released period by period"
+
+
 # ---- What a curator hands to whoever releases the series
 
 
@@ -389,6 +394,9 @@ class SeriesQueryable(Protocol):
 
     def steps(self) -> Sequence[SeriesStep]:
         """Return all released steps, in order."""
+
+    def periods(self) -> Sequence[int]:
+        """Return the released periods, in order; no number is read."""
 
     def step_at(self, period: int) -> SeriesStep | None:
         """Return the released step of a period; None where it was not released."""

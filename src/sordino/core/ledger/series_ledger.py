@@ -90,6 +90,17 @@ class SeriesLedger:
         """Return the released steps of a series, in their order."""
         return self._writer.read(lambda db: _steps(db, name, "step >= ?", 1))
 
+    def numbers(self, name: str) -> list[int]:
+        """Return the numbers of the released steps of a series, in their order; no answer is read."""
+
+        def read(db: Database) -> list[int]:
+            if not has_series(db):
+                return []
+            select = "SELECT step FROM series_steps WHERE series = ? ORDER BY step"
+            return [row[0] for row in db.execute(select, (name,)).fetchall()]
+
+        return self._writer.read(read)
+
     def first(self, name: str) -> StepRecord | None:
         """Return the first released step; None before it."""
         return self._writer.read(lambda db: _end(db, name, "min"))
