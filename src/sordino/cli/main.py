@@ -318,8 +318,21 @@ def _leave_out_pandas() -> None:
 
     Only for a process that is this command line: in Python, `Release.to_pandas` and frames as tables need it.
     """
-    modules: Any = sys.modules
-    modules.setdefault("pandas", None)
+    if "pandas" not in sys.modules:
+        sys.meta_path.insert(0, _WithoutPandas())
+
+
+class _WithoutPandas:
+    """Finds that pandas is not installed.
+
+    `sys.modules["pandas"] = None` would say so too, but pyarrow's compiled import takes that None for pandas.
+    """
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Refuse pandas, and leave every other module to the finders that follow."""
+        del path, target
+        if name == "pandas":
+            raise ModuleNotFoundError("the command line does without pandas", name=name)
 
 
 def _escape_unprintable() -> None:
