@@ -136,8 +136,8 @@ def design(case: Case, rows: pd.DataFrame) -> Floats:
         declared = case.domain[name]
         values = declared.values if isinstance(declared, sd.Category) else [None]
         for value in values:
-            cells = rows[name] if value is None else rows[name] == value
-            columns.append(cells.to_numpy(dtype=np.float64))
+            cells: Any = rows[name] if value is None else rows[name] == value
+            columns.append(np.asarray(cells, dtype=np.float64))
     result: Floats = np.column_stack(columns)
     return result
 
@@ -184,7 +184,8 @@ def auc(truth: Any, scores: Floats) -> float:
 def draw_rows(case: Case, table: sd.Curator, loss: dict[str, Any], seed: int, count: int) -> pd.DataFrame:
     """Return synthetic rows of a model at a loss, fitted to keep what depends on y."""
     model = sd.synth.fit(table, predict=case.y, rng=sd.Rng.seeded(seed), **loss)
-    return model.sample(rows=count, rng=sd.Rng.seeded(seed)).to_pandas()
+    rows: pd.DataFrame = model.sample(rows=count, rng=sd.Rng.seeded(seed)).to_pandas()
+    return rows
 
 
 def show(
@@ -208,7 +209,10 @@ def measure(case: Case) -> None:
         synthetic = []
         if words in ("(1, 1e-6)", "(.1, 1e-6)"):
             for seed in SEEDS:
-                rows = draw_rows(case, case.protect(train, seed), loss, seed, len(train)).dropna(subset=[case.y])
+                rows = draw_rows(case, case.protect(train, seed), loss, seed, len(train))
+                rows = rows.dropna(
+                    subset=[n for n in rows if not isinstance(case.domain[str(n)], sd.Category) or n == case.y]
+                )
                 synthetic.append(score(truth, plain_of(case, rows, test)))
         models = ("logistic_regression", "naive_bayes") if classifies else ("linear_regression",)
         for name in models:
@@ -216,8 +220,9 @@ def measure(case: Case) -> None:
             begun = time.process_time()
             for seed in SEEDS:
                 model = getattr(sd.models, name)(case.protect(train, seed), y=case.y, x=case.x, **loss)
-                probability = classifies and model.predict_proba(test)[:, model.classes.index(case.yes)]
-                predicted = probability if classifies else model.predict(test)
+                predicted: Any = model.predict_proba(test) if classifies else model.predict(test)
+                if classifies:
+                    predicted = predicted[:, model.classes.index(case.yes)]
                 scores.append(score(truth, predicted))
             show(case.name, name, words, scores, plain, synthetic, (time.process_time() - begun) / len(SEEDS))
 

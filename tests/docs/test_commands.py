@@ -133,7 +133,7 @@ def test_the_page_of_the_command_line_names_what_exists_and_leaves_out_no_comman
         ("`synth fit`", "", "the command synth fit is left out"),
         ("`synth fit`", "`synth fit`, `synth guess`", "there is no command synth guess"),
         ("`--budget NAME`", "`--purse NAME`", "there is no option --purse"),
-        ("`--confidence`", "", "--confidence of 12 commands is left out"),
+        ("`--confidence`", "", "--confidence of 14 commands is left out"),
     ],
 )
 def test_a_fault_of_the_page_is_seen(old: str, new: str, fault: str) -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sordino as sd
 from protecting import protect
+from sordino.ask.queries.expressions.keys import keys
+from sordino.ask.queries.expressions.nodes import Bin, Name
 from sordino.core.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
-from sordino.models.classification import find_ratios, join_bins
+from sordino.models.classification import BINS, bin_edges, find_ratios, grid_step, join_bins
 from sordino.models.clusters import cluster
 from sordino.models.columns import read_predictors
 from sordino.models.linear import fit_moments
@@ -329,7 +334,7 @@ def test_sql_predicts_as_the_model_does(fitted: dict[str, Any]) -> None:
     assert run_sql(logistic.to_sql(), rows) == pytest.approx(logistic.predict_proba(rows)[:, 1])
     bayes = fitted["naive_bayes"]
     best = run_sql(bayes.to_sql(), rows).argmax(axis=1)
-    assert [bayes.classes[i] for i in best] == bayes.predict(rows)
+    assert [bayes.classes[i] for i in best] == bayes.predict(rows).tolist()
     assert run_sql(fitted["pca"].to_sql(), rows) == pytest.approx(fitted["pca"].transform(rows))
     assert (run_sql(fitted["kmeans"].to_sql(), rows).argmin(axis=1) == fitted["kmeans"].predict(rows)).all()
 
@@ -352,7 +357,37 @@ def test_probabilities_are_of_the_declared_classes(fitted: dict[str, Any]) -> No
     sure = sd.models.logistic_regression(open_table(rows), **FITS["logistic_regression"], **SURE)
     assert sure.coefficients[True]["price"] == pytest.approx(90 / 400, rel=0.15)
     assert set(fitted["naive_bayes"].classes) == set(ZONES)
-    assert fitted["logistic_regression"].predict({"area": [None], "age": [1], "zone": ["east"], "price": [1]}) == [None]
+    assert (
+        fitted["logistic_regression"].predict({"area": [None], "age": [1], "zone": ["east"], "price": [1]})[0] is None
+    )
+
+
+NUMBERS = st.builds(
+    lambda low, steps, step, whole: (
+        sd.Integer(low, low + steps) if whole else sd.Real(low * step, (low + steps) * step, resolution=step)
+    ),
+    st.integers(-1000, 1000),
+    st.integers(1, 3000),
+    st.sampled_from([Fraction(1), Fraction(1, 2), Fraction(1, 100), Fraction(5)]),
+    st.booleans(),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(NUMBERS, st.integers(0, 3000))
+def test_every_value_of_a_number_has_a_bin_and_its_nearest_step_decides_which(column: Any, place: int) -> None:
+    edges = bin_edges("c", column)
+    assert edges is not None
+    labels = keys(Bin(Name("c"), edges=edges, width=None), sd.Domain({"c": column})).labels
+    assert len(labels) == len(edges) - 1 <= BINS
+    step = grid_step(column)
+    value = min(Fraction(column.lower) + place * step, Fraction(column.upper))
+    assert edges[0] <= value <= edges[-1]
+    # As the fitted model places a cell: bins begin half a step below their first value.
+    shifted = np.array([float(edge - step / 2) for edge in edges])
+    code = min(int(np.searchsorted(shifted, float(value), side="right")) - 1, len(edges) - 2)
+    assert edges[code] <= value
+    assert value < edges[code + 1] or code == len(edges) - 2
 
 
 def test_bins_are_joined_until_they_are_sure() -> None:
@@ -497,3 +532,41 @@ def test_predictors_keep_the_order_that_they_are_named_in() -> None:
     predictors = read_predictors(DOMAIN, ["zone", "area", "new", ("area", "age")])
     assert predictors.numbers == ("area", ("area", "age"))
     assert predictors.categories == ("zone", "new")
+
+
+def test_whole_numbers_of_few_declared_values_are_classes() -> None:
+    """As those of a category of the same values: the same moments, and the same model."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(0, 1, 800).clip(-3, 3)
+    c = (x + rng.normal(0, 1, 800) > 0).astype(int) + 1
+    bounds = sd.Real(-3, 3, resolution="0.01")
+    numbers = sd.Domain({"x": bounds, "c": sd.Integer(1, 2)})
+    texts = sd.Domain({"x": bounds, "c": sd.Category(["1", "2"])})
+    promise: dict[str, Any] = {"neighbors": "add_remove", "privacy_unit": "row", "ledger": None}
+    for fit in (sd.models.logistic_regression, sd.models.naive_bayes):
+        both = [
+            fit(
+                sd.protect(
+                    pa.table({"x": x, "c": cells}),
+                    domain=domain,
+                    budget=sd.PureDP(9),
+                    rng=sd.Rng.seeded(3),
+                    **promise,
+                ),
+                y="c",
+                x=["x"],
+                epsilon=5,
+            )
+            for domain, cells in ((numbers, c), (texts, [str(v) for v in c]))
+        ]
+        assert both[0].classes == (1, 2)
+        frame = {"x": [-2.0, 2.0]}
+        assert both[0].predict_proba(frame) == pytest.approx(both[1].predict_proba(frame))
+        assert both[0].predict(frame).tolist() == [1, 2]
+    with pytest.raises(QuestionRefused, match="2 to 100 declared values"):
+        sd.models.naive_bayes(
+            sd.protect(pa.table({"x": x, "c": c}), domain=numbers, budget=sd.PureDP(9), **promise),
+            y="x",
+            x=["c"],
+            epsilon=1,
+        )

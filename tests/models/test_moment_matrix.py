@@ -230,7 +230,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("parts", "words"), REFUSED)
 def test_what_has_no_answer_is_refused_at_no_cost(parts: dict[str, Any], words: str) -> None:
-    more = {"open": sd.Integer(), "constant": sd.Integer(3, 3), "one": sd.Category(["x"])}
+    more: dict[str, Any] = {"open": sd.Integer(), "constant": sd.Integer(3, 3), "one": sd.Category(["x"])}
     table = rows(10)
     for name in more:
         table = table.append_column(name, pa.array([3] * 10 if name != "one" else ["x"] * 10))

@@ -21,7 +21,7 @@ from sordino.core.mechanisms.continual_noise import (
     weigh_draws,
 )
 from sordino.core.neighbors import Relation
-from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused, UnknownName
 
 HALF = Fraction(1, 2)
 SMALL: list[Row] = [(0, "a", 3), (0, "b", -2), (1, "a", 9), (3, "b", 4), (3, "b", 1), (4, "a", 0)]
@@ -228,7 +228,7 @@ def test_keys_of_expressions_and_conditions() -> None:
 OPEN: list[tuple[Callable[[Any], dict[str, Any]], type[Exception], str]] = [
     (lambda _: {"measure": sd.mean("minutes")}, QuestionRefused, "a series takes a count of rows or a sum"),
     (lambda _: {"measure": sd.count_distinct("ward")}, QuestionRefused, "a series takes a count of rows or a sum"),
-    (lambda _: {"measure": "count"}, QuestionRefused, "a series takes one measure"),
+    (lambda _: {"measure": "count"}, QuestionRefused, "write SQL as sd.sql"),
     (lambda _: {"over": "ward"}, QuestionRefused, "'ward' is of type category"),
     (lambda _: {"over": "dya"}, QuestionRefused, "column 'dya' is not declared"),
     (lambda _: {"every": "dya"}, QuestionRefused, "every is a kind of period"),
@@ -317,6 +317,41 @@ def test_a_name_is_of_one_series(options: dict[str, Any], words: str) -> None:
     with pytest.raises(DeclarationError, match=words):
         open_series(people, options.pop("measure", None), **options)
     assert people.spent == spent
+
+
+def test_a_series_is_opened_again_by_its_name_alone() -> None:
+    people = open_table(SMALL)
+    options: dict[str, Any] = {
+        "by": ["ward", sd.col("minutes").bin([-2, 3, 10]).alias("long")],
+        "where": sd.col("minutes") != 4,
+        "every": "week",
+        "start": "2026-11-01",
+    }
+    series = open_series(people, sd.sum("minutes"), **options)
+    release = series.release("2026-11-01")
+    again = people.series(name="wards")
+    assert again.release("2026-11-01") == release
+    assert open_series(people, sd.sum("minutes"), **options).periods == ["2026-10-26"]
+    assert people.spent == sd.ZCDP("0.5")
+    with pytest.raises(UnknownName, match="there is no series 'ward' on this ledger; did you mean 'wards'"):
+        people.series(name="ward")
+    with pytest.raises(QuestionRefused, match="or again by its name alone"):
+        people.series(name="wards", every="week")
+
+
+def test_a_whole_question_in_sql_opens_a_series() -> None:
+    people = open_table(SMALL)
+    open_series(people, where=sd.col("minutes") > 1)
+    text = "SELECT ward, COUNT(*) AS count FROM visits WHERE minutes > 1 GROUP BY ward"
+    rest: dict[str, Any] = {"over": "day", "every": "day", "rho": "0.5", "horizon": 30}
+    assert people.series(sd.sql(text), name="wards", **rest).release(FIRST)["count"]
+    assert people.spent == sd.ZCDP("0.5")
+    for more in (" HAVING count > 3", " ORDER BY count", " LIMIT 1"):
+        with pytest.raises(QuestionRefused, match="a series takes a question of one count or sum"):
+            people.series(sd.sql(text + more), name="others", **rest)
+    with pytest.raises(QuestionRefused, match="leave by= and where= out"):
+        people.series(sd.sql(text), name="others", by=["ward"], **rest)
+    assert people.spent == sd.ZCDP("0.5")
 
 
 def test_units_of_many_rows_are_promised_or_refused() -> None:

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 import sordino as sd
+from postgres_server import Server
 from series.streams import FIRST, ROWS, check_numbers, day, domain, fine_numbers, open_series, open_table
 from sordino.core.ledger.high_water_mark import marks_directory
-from sordino.core.ledger.restoration import restore_ledger
+from sordino.core.ledger.restoration import move_ledger, restore_ledger
 from sordino.core.ledger.series_ledger import SeriesLedger
 from sordino.errors import LedgerError, QuestionRefused, SourceError
 
@@ -42,7 +43,7 @@ def open_at(path: Path | str, **options: Any) -> tuple[sd.Curator, Any]:
     return people, open_series(people, **options)
 
 
-def key_file(path: Path) -> Path:
+def key_file(path: Path | str) -> Path:
     """Return the file of the outer half of a ledger's keys."""
     return marks_directory().parent / "keys" / sd.Ledger.existing(path).id
 
@@ -223,7 +224,7 @@ def test_rows_come_from_a_file_that_grows_and_a_file_that_is_gone_leaves_the_ser
     assert people.ledger.head() == head
 
 
-def _release_many(path: Path, days: list[int], barrier: Any) -> None:
+def _release_many(path: Path | str, days: list[int], barrier: Any) -> None:
     people, series = open_at(path)
     barrier.wait()
     for number in days:
@@ -343,3 +344,46 @@ def test_a_few_kills(path: Path) -> None:
 @pytest.mark.deep
 def test_1_000_kills(path: Path) -> None:
     kill_at_lines(path, 1_000)
+
+
+# ---- a ledger on a PostgreSQL server
+
+
+@pytest.fixture(scope="module")
+def database(postgres_server: Server) -> str:
+    postgres_server.execute("CREATE DATABASE series_ledgers ENCODING 'UTF8' TEMPLATE template0")
+    return f"{postgres_server.url}/series_ledgers"
+
+
+def test_a_series_on_a_server(database: str) -> None:
+    address = f"{database}#one"
+    people, series = open_at(address)
+    first = series.release(FIRST)
+    people.ledger.close()
+    barrier = FORK.Barrier(2)
+    processes = [FORK.Process(target=_release_many, args=(address, [1, 2, 3], barrier)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    people, series = open_at(address)
+    assert series.release(FIRST) == first
+    assert series.periods[-1] == "2026-11-04"
+    people.ledger.verify()
+    check_numbers(people)
+    key_file(address).unlink()
+    with pytest.raises(LedgerError, match="its key is not on this machine"):
+        open_at(address)[1].release(day(4))
+
+
+def test_a_ledger_moves_to_a_server_with_its_series(path: Path, database: str) -> None:
+    people, series = open_at(path)
+    first = series.release(FIRST)
+    address = f"{database}#moved"
+    move_ledger(people.ledger, address).close()
+    people, series = open_at(address)
+    assert series.release(FIRST) == first
+    series.release(day(1))
+    check_numbers(people)
+    people.ledger.verify()

@@ -22,7 +22,7 @@ from sordino.local.labels import Answers, Label, Labels, check_labels
 from sordino.local.protocols.catalog import MAKERS, make_protocol
 from sordino.local.protocols.randomizer import Randomizer
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts
-from sordino.local.shuffle import Overlapping, Shuffled, shuffled
+from sordino.local.shuffle import Shuffled, TwoLevels, shuffled
 from sordino.local.thresholds import check_epsilon
 
 if TYPE_CHECKING:
@@ -249,8 +249,8 @@ def plan_collection(
     needed = _find_needed(protocols, check_epsilon(epsilon), margin, _CONFIDENCE)
     mixed = None
     if shuffle_delta is not None:
-        overlapping = choice.protocol if isinstance(choice.protocol, Overlapping) else None
-        mixed = shuffled(epsilon, respondents, shuffle_delta, protocol=overlapping)
+        protocol = choice.protocol if isinstance(choice.protocol, TwoLevels) else None
+        mixed = shuffled(epsilon, respondents, shuffle_delta, protocol=protocol)
     return CollectionPlan(choice, needed, mixed)
 
 

@@ -53,7 +53,13 @@ from sordino.models.record import (
     save_model,
 )
 
+# Measured in bench/results/models.md, on the census rows of Adult.
+_CATEGORIES = (
+    "most columns are categories: naive_bayes, or rows of sd.synth.fit(table, predict=y), may rank rows better"
+)
 # A score beyond this is a probability of 0 or 1.
+# Declared whole numbers that are told apart as classes.
+MOST_CLASSES = 100
 _MOST_SCORE = 500.0
 
 
@@ -65,10 +71,12 @@ def softmax(scores: Floats) -> Floats:
     return result
 
 
-def pick_classes(probabilities: Floats, classes: Sequence[Any]) -> list[Any]:
-    """Return the most probable class of each row; None where a column is missing."""
+def pick_classes(probabilities: Floats, classes: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the most probable class of each row: (rows,), of objects; None where a column is missing."""
     places = np.where(np.isnan(probabilities).any(axis=1), -1, np.nan_to_num(probabilities).argmax(axis=1))
-    return [None if place < 0 else classes[place] for place in places.tolist()]
+    labels = np.empty(len(classes) + 1, dtype=object)
+    labels[:-1] = list(classes)
+    return np.asarray(labels[places])
 
 
 def require_classes(table: Table, y: Any) -> Column:
@@ -76,9 +84,14 @@ def require_classes(table: Table, y: Any) -> Column:
     if not hasattr(table, "domain"):
         raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
     column = require_column(table.domain, y, "y")
-    if not isinstance(column, (Category, Boolean)):
+    if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
+        is_class = 1 <= column.upper - column.lower < MOST_CLASSES
+    else:
+        is_class = isinstance(column, (Category, Boolean))
+    if not is_class:
         raise QuestionRefused(
-            f"y is {y!r}, which is a number: classes are declared values; sd.models.linear_regression predicts numbers"
+            f"y is {y!r}, which is a number of other than 2 to {MOST_CLASSES} declared values: classes are declared values; "
+            "sd.models.linear_regression predicts numbers"
         )
     if len(declared_values(column)) < 2:
         raise QuestionRefused(f"y is {y!r}, which is declared with one value: there is nothing to tell apart")
@@ -145,8 +158,8 @@ class LogisticModel:
             columns.append(indicators)
         return softmax(np.concatenate(columns, axis=1) @ self.slopes.T + self.constants)
 
-    def predict(self, frame: Any) -> list[Any]:
-        """Return the most probable class of each row of a frame; None where a column is missing."""
+    def predict(self, frame: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the most probable class of each row of a frame: (rows,); None where a column is missing."""
         return pick_classes(self.predict_proba(frame), self.classes)
 
     def to_sql(self) -> str:
@@ -257,6 +270,8 @@ def fit_discriminants(
     own = [design.own_units(row, float(constant)) for row, constant in zip(slopes, constants, strict=True)]
     spread = np.sqrt(np.clip(np.diag(within), 1.0, None))
     notes = list(note_rows(rows, len(places) + 1))
+    if len(predictors.categories) > len(predictors.numbers):
+        notes.append(_CATEGORIES)
     notes += [
         f"the noise hides what {group} does: it is shrunk" for group in name_hidden(inverse, design.names, spread)
     ]
@@ -274,7 +289,7 @@ def fit_discriminants(
 # ---- Naive Bayes
 
 # The bins of a number: as they are counted. Neighbors are then joined until each has well more rows than noise.
-BINS = 32
+BINS = 64
 _ENOUGH = 10.0
 # The variance that is expected of a class's share of a bin, relative to the share of all rows.
 _SPREAD = 0.25
@@ -326,8 +341,8 @@ class NaiveBayesModel:
             scores += np.concatenate([ratios, np.zeros((1, len(self.priors)))])[codes]
         return softmax(scores)
 
-    def predict(self, frame: Any) -> list[Any]:
-        """Return the most probable class of each row of a frame."""
+    def predict(self, frame: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the most probable class of each row of a frame: (rows,)."""
         return pick_classes(self.predict_proba(frame), self.classes)
 
     def to_sql(self) -> list[str]:
@@ -424,7 +439,7 @@ def counts_question(table: Table, *, y: str, x: Sequence[str]) -> tuple[Tabulati
 
 
 def bin_edges(name: str, column: Column) -> tuple[Fraction, ...] | None:
-    """Return the edges of a number's bins, of one width; None for categories, and for whole numbers of few values.
+    """Return the edges of a number's bins, of one width; None for categories.
 
     Raises QuestionRefused where the number has no declared bounds.
     """
@@ -436,12 +451,19 @@ def bin_edges(name: str, column: Column) -> tuple[Fraction, ...] | None:
     high = Fraction(column.upper)
     if low >= high:
         raise QuestionRefused(f"{name!r} is declared as constant, so nothing depends on it: leave it out")
-    if isinstance(column, Integer):
-        # The last value has its bin whole.
-        width = max(Fraction(-(-(high - low + 1) // BINS)), Fraction(1))
-        count = int(-(-(high - low + 1) // width))
-        return tuple([low + i * width for i in range(count)] + [max(high, low + (count - 1) * width + 1)])
-    return tuple(low + (high - low) * i / BINS for i in range(BINS + 1))
+    step = grid_step(column)
+    values = int((high - low) // step) + 1
+    # Bins hold whole steps of the column's grid, as many in each.
+    width = step * -(-values // BINS)
+    count = -(-(high - low + step) // width)
+    edges = [low + i * width for i in range(int(count))]
+    return (*edges, max(high, edges[-1] + step))
+
+
+def grid_step(column: Column) -> Fraction:
+    """Return the step in which a number is read."""
+    step = column.step if isinstance(column, Real) else None
+    return Fraction(1) if step is None else step
 
 
 def fit_counts(release: Release, predictors: Predictors, y: str, target: Column) -> NaiveBayesModel:
@@ -462,7 +484,9 @@ def fit_counts(release: Release, predictors: Predictors, y: str, target: Column)
         cut = bin_edges(name, column)
         if cut is not None:
             counts, places = join_bins(counts, noise)
-            edges.append(np.array([float(cut[place]) for place in places]))
+            # A cell is read as the nearest step, so a bin begins half a step below its first one.
+            half = grid_step(column) / 2
+            edges.append(np.array([float(cut[place] - half) for place in places]))
             merged = np.diff(places).astype(np.float64)
         else:
             edges.append(None)

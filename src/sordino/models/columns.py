@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,11 +32,13 @@ class Table(Protocol):
     def neighbors(self) -> Neighbors:
         """Which tables count as neighbors."""
 
-    def plan(self, question: Any, **arguments: Any) -> Any:
-        """Return the price of a question."""
+    @property
+    def plan(self) -> Callable[..., Any]:
+        """What returns the price of a question at a loss."""
 
-    def ask(self, question: Any, **arguments: Any) -> Release:
-        """Return the answer of a question, charged once."""
+    @property
+    def ask(self) -> Callable[..., Any]:
+        """What returns the answer of a question, charged once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,8 @@ def read_numbers(cells: Sequence[Any], column: Column) -> Floats:
 def declared_values(column: Column) -> list[Any]:
     """Return the values that a category's rows are told apart by, in declared order; None, the last, is a missing cell."""
     values: list[Any] = list(column.values) if isinstance(column, Category) else [False, True]
+    if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
+        values = list(range(column.lower, column.upper + 1))
     return [*values, None] if getattr(column, "missing", None) == "keep" else values
 
 
@@ -206,6 +210,9 @@ def read_codes(cells: Sequence[Any], column: Column) -> np.ndarray[Any, np.dtype
     codes = []
     for cell in cells:
         value = fill if cell is None or cell != cell else _plain(cell)
+        if isinstance(column, Integer) and value is not None:
+            # beyond its bounds a number counts as the bound, in questions too
+            value = min(max(value, values[0]), column.upper)
         codes.append(places.get(value, -1 if value is None else other))
     return np.array(codes, dtype=np.int64)
 
@@ -242,4 +249,5 @@ def ask_for(table: Table, question: Any, loss: LossArguments) -> Release:
     """Ask a question of a table; raises DeclarationError for what is no table."""
     if not hasattr(table, "ask") or not hasattr(table, "domain"):
         raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
-    return table.ask(question, **loss)
+    release: Release = table.ask(question, **loss)
+    return release

@@ -16,10 +16,13 @@ from ask.engines.support import engine_of
 from places import ROOT
 from sordino import col
 from sordino.ask.curator.aggregation_procedure import exact_vectors
+from sordino.ask.curator.plan import DataAccess
 from sordino.ask.engines.postgres import PostgresEngine
 from sordino.ask.project.proposal import propose_project
-from sordino.ask.queries.aggregation import compile_query
+from sordino.ask.queries.aggregation import Grouping, compile_query
 from sordino.ask.queries.build import Selection, as_aggregation
+from sordino.ask.queries.expressions.nodes import Name
+from sordino.ask.queries.moment_matrix import FirstLook, Frame, MomentMatrix, MomentVector
 from sordino.core.neighbors import PrivacyUnit
 from sordino.core.source import source_from
 
@@ -132,6 +135,29 @@ def test_exact_answers_are_those_of_duckdb(name: str, people: tuple[str, Path]) 
     finally:
         one.close()
         other.close()
+
+
+@pytest.mark.parametrize("unit", [None, PrivacyUnit("id", max_rows=7)], ids=["row", "person"])
+def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, people: tuple[str, Path]) -> None:
+    """Weights, folds, products and counts by values: every whole number of a first look and of moments in a frame."""
+    groups = [Grouping(name, Name(name)) for name in ("age", "gain", "sex", "member")]
+    # Where a row is the unit its fold is a hash of its cells, whose stored types differ between the two.
+    moments = MomentMatrix(tuple(groups[:2]), tuple(groups[2:]), folds=1 if unit is None else 3)
+    frame = Frame((-500, 1200), (900, 300), Fraction(27, 4))
+    vectors = []
+    for engine in (
+        engine_of(people[1], PEOPLE, unit=unit, relation="people"),
+        postgres_engine(people[0], PEOPLE, unit=unit),
+    ):
+        access = DataAccess(engine)
+        exact = []
+        for query in (FirstLook(moments), MomentVector(moments, frame)):
+            tables = [access.run(access.write(scan.select(access.primitives()))) for scan in query.scans(PEOPLE)]
+            exact.append([[int(x) for x in vector] for vector in query.exact_vectors(tables, PEOPLE)])
+        engine.close()
+        vectors.append(exact)
+    assert vectors[0] == vectors[1]
+    assert sum(map(abs, vectors[0][1][0])) > 0
 
 
 def test_scans_are_shared_by_processes_and_steps_are_computed_once(people: tuple[str, Path]) -> None:

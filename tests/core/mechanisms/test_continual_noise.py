@@ -89,7 +89,10 @@ def test_the_bound_is_near() -> None:
     for horizon in (1, 365, 10_000):
         noise = noise_for(horizon)
         linear = column_squared(horizon) * noise.fine**2
-        assert 1 <= shift_squared(Fraction(noise.fine**2), 1, horizon) / linear < Fraction(101, 100)
+        bound = shift_squared(Fraction(noise.fine**2), 1, horizon)
+        assert 1 <= bound / linear < Fraction(101, 100)
+        # rho is exactly what it costs to move the draws by the bound
+        assert bound / (2 * noise.sigma_squared) == noise.rho
 
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])

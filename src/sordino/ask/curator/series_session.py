@@ -129,7 +129,7 @@ def plan_series(question: SeriesQuestion, table: TableContext, *, asked: Loss) -
         rows=PlannedRows(compiled.cells, f"{compiled.cells:,} a period"),
         notes=(
             *_notes(question),
-            *describe_left_out(compiled.tabulation.question, table.domain),
+            *_left_out(compiled, table),
             *neighbors.describe_caps(),
         ),
         compiled=compiled,
@@ -441,7 +441,8 @@ def _refuse_other(name: str, recorded: Mapping[str, Any], arguments: Mapping[str
     """Raise DeclarationError where a series of this name was opened with other arguments."""
     # as both are in JSON
     now = json.loads(json.dumps(arguments))
-    changed = [argument for argument in now if now[argument] != recorded.get(argument)]
+    # the whole question says the same as measure, by and where
+    changed = [name for name in now if name != "question" and now[name] != recorded.get(name)]
     if not changed:
         return
     first = changed[0]

@@ -103,7 +103,7 @@ def model_fit(
         "validate": validate,
     }
     stated = {name: value for name, value in arguments.items() if value is not None}
-    loss = {"epsilon": epsilon, "delta": delta, "rho": rho}
+    loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
     curator = table_at(project, table, spender=spender)
     priced = sordino.models.plan(kind.value, curator, **stated, **loss)
     if plan:

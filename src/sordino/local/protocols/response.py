@@ -71,8 +71,13 @@ class GRR(ThresholdOracle):
         return q, p / q
 
     @property
+    def confusion(self) -> Fraction:
+        """P(a report supports a given other label, and not the respondent's)."""
+        return self.q
+
+    @property
     def overlap(self) -> Fraction:
-        """P(a report supports the respondent's label and any one other): none does."""
+        """P(a report supports the respondent's label and a given other one): none does."""
         return Fraction(0)
 
     @property

@@ -82,8 +82,13 @@ class SubsetSelection(ThresholdOracle):
         return (p * (w - 1) + (1 - p) * w) / (k - 1), p * (k - w) / ((1 - p) * w)
 
     @property
+    def confusion(self) -> Fraction:
+        """P(a report supports a given other label, and not the respondent's)."""
+        return (1 - self.p) * self.w / (len(self.labels) - 1)
+
+    @property
     def overlap(self) -> Fraction:
-        """P(a report supports the respondent's label and any one other)."""
+        """P(a report supports the respondent's label and a given other one)."""
         return self.p * (self.w - 1) / (len(self.labels) - 1)
 
     @property
