@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from psycopg import sql as composed
 
 import sordino.serve.server.sql_wire.wire_values as wire
 from serving import Served
@@ -359,11 +358,3 @@ def test_ibis_reads_the_schema_and_asks(port: Port) -> None:
         assert stays.filter(stays.ward.isin(["a", "b"])).count().execute() == 400
     finally:
         connection.disconnect()
-
-
-def test_a_name_of_sql_is_composed_as_ever(port: Port) -> None:
-    query = composed.SQL("SELECT COUNT(*) AS n FROM {} WHERE {} = ANY({})").format(
-        composed.Identifier("stays"), composed.Identifier("ward"), composed.Literal(["a", "b"])
-    )
-    with port.connect() as connection, pytest.raises(Exception, match="ANY takes a list of constants"):
-        connection.execute(query)

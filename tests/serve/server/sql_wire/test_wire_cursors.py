@@ -64,7 +64,7 @@ def test_ways_that_do_not_go_forward_are_refused_and_cost_nothing(port: SqlPort)
             ("COPY people TO STDOUT", "0A000"),
             (f"COPY ({COUNT}) TO '/etc/passwd'", "0A000"),
             (f"COPY ({COUNT}) TO PROGRAM 'sh'", "0A000"),
-            (f"COPY ({COUNT}) TO STDOUT (FORMAT binary)", "0A000"),
+            (f"COPY ({COUNT}) TO STDOUT (FORMAT binary, HEADER)", "0A000"),
             ("COPY people FROM STDIN", "0A000"),
         ]:
             with pytest.raises(psycopg.Error) as refused:
