@@ -256,10 +256,11 @@ def bin_widths(values: int, groups: int) -> list[int]:
 
     Public: a function of the bounds and the number of declared groups.
 
-    >>> bin_widths(100, 1), bin_widths(10**9, 1), bin_widths(10**9, 1000)
-    ([1], [31623, 1], [1000000, 1000, 1])
+    >>> bin_widths(100, 1), bin_widths(10**9, 1), bin_widths(10**9, 1000), bin_widths(10**9, 0)
+    ([1], [31623, 1], [1000000, 1000, 1], [31623, 1])
     """
-    most = min(_MOST_BINS, max(_FEWEST_BINS, _MOST_CELLS // groups))
+    # a question whose conditions exclude every key has no group
+    most = min(_MOST_BINS, max(_FEWEST_BINS, _MOST_CELLS // max(groups, 1)))
     scans = 1
     while most**scans < values:
         scans += 1
