@@ -50,7 +50,7 @@ def _panel(series: Series, releases: list[Any], place: int, groups: list[str], c
             if label in groups:
                 rows.append({"period": period.isoformat(), "group": label, "value": value, "low": low, "high": high})
     x = alt.X("period:T", title=None)
-    color = alt.value(COLORS[0])
+    color: Any = alt.value(COLORS[0])
     if len(groups) > 1:
         color = alt.Color(
             "group:N", title=None, sort=groups, scale=alt.Scale(domain=groups, range=COLORS[: len(groups)])

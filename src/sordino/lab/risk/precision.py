@@ -37,7 +37,7 @@ _MOST = Fraction(10**6)
 class Precision:
     """Hold one aggregate over a declared domain, and what epsilon makes of its error at `confidence`.
 
-    Epsilon under `neighbors`, by the mechanism that such a question is answered with: Laplace at delta 0; at a `delta`
+    Epsilon under `neighbors`, by the mechanism that a question is answered with: Laplace or staircase at delta 0; at a `delta`
     above it whichever of Laplace and the Gaussian errs less at 95%; in the `currency` rho the Gaussian, whose rho is the
     largest that implies (epsilon, delta). Errors in the question's unit, each value by itself. A mean's error is the
     most for any mean within the bounds.
@@ -68,7 +68,7 @@ class Precision:
             return f"discrete Gaussian noise at rho, converted to epsilon at delta {format_number(self.delta)}"
         if self.delta:
             return f"discrete Gaussian or Laplace noise, whichever has the smaller error, at delta {format_number(self.delta)}"
-        return "discrete Laplace noise at pure epsilon"
+        return "discrete Laplace noise at pure epsilon, or staircase noise where that errs less"
 
     def error(self, epsilon: Number, *, rows: int | None = None) -> float:
         """Return the error not exceeded with probability `confidence`; of a mean of `rows` rows (None: times the rows).
@@ -80,7 +80,10 @@ class Precision:
         30
         """
         blocks = self._strategy.blocks
-        mechanisms, _ = cheapest([(b.noise_sensitivity, b.share) for b in blocks], self.loss(epsilon))
+        # as a question is planned, but under a cap on rho
+        staircase = self.currency == "epsilon"
+        parts = [(b.noise_sensitivity, b.share) for b in blocks]
+        mechanisms, _ = cheapest(parts, self.loss(epsilon), staircase=staircase)
         reading = self._strategy.readings[0]
         laws = [mechanisms[block].law for block, _ in reading.vectors]
         mix = () if reading.is_plain else reading.mix
