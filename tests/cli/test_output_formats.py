@@ -32,6 +32,7 @@ _WRITERS: dict[str, tuple[str, ...]] = {  # every command that writes a file, bu
     "local plan": ("--size", "4", "--epsilon", "1", "--respondents", "100", "--plot"),
     "local simulate": ("--data", "x.csv", "--column", "a", "--epsilon", "1", "--plot"),
     "local keygen": ("-o",),
+    "series release": ("wards", "2026-01-01", "-o"),
     "local task create": (
         *("t", "--key", "k.key", "--question", "Q?", "--label", "a", "--label", "b", "--epsilon", "1"),
         *("--permanent-epsilon", "2", "--epoch", "1", "--expires", "2099-01-01", "--origin", "https://x.example", "-o"),

@@ -253,12 +253,12 @@ class DuckDBEngine:
 
     def write(self, select: exp.Select) -> Statement:
         """Return DuckDB's text of a tree; nothing is read."""
-        relation = (select.args.get("from_") or select.args["from"]).this
+        source = select.args.get("from_") or select.args.get("from")
         return Statement(
             write_tree(select),
             _is_one_row(select),
             reads_no_column=_reads_no_column(select),
-            bounded=relation.meta.get("bounded"),
+            bounded=None if source is None else source.this.meta.get("bounded"),
         )
 
     def run(self, select: exp.Select | Statement) -> pa.Table:
