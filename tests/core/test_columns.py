@@ -122,7 +122,7 @@ def test_ends_are_those_of_each_cell(
     linear = [float(step * unit) + 0.25 for step in steps] if whole else ()
     cells = TableCells((("a",), ("b",)), (3, 2), NumberColumn(shown), linear, noise, unit, least)
     # past 2^53 a column of floats and whole numbers holds floats
-    ends = [tuple(pytest.approx(end, rel=2**-52) for end in pair) for pair in old_ends(cells, 0.9)]
+    ends: list[Any] = [tuple(pytest.approx(end, rel=2**-52) for end in pair) for pair in old_ends(cells, 0.9)]
     assert cells.intervals(0.9) == ends
     second = take_rows(cells, range(3, 5))
     assert (list(second.values()), second.intervals(0.9)) == (shown[3:], ends[3:])
