@@ -66,7 +66,7 @@ class ContinualGaussian:
 
     >>> noise = ContinualGaussian(moved_squared=Fraction(1), cells=1, rho=Fraction(1, 2), horizon=365)
     >>> round(math.sqrt(noise.total_variance(365)), 3)
-    2.95
+    2.945
     """
 
     moved_squared: Fraction
