@@ -24,10 +24,10 @@ class ServeSettings:
     """How a project is served.
 
     `answer_every`, in seconds, is the tick of the clock on which answers leave; with 0 they leave when they are ready, for
-    tables whose rows are public, or made up: how long the work took tells something of them. `approve_above` names
-    amounts of a loss, such as epsilon: a question that costs more of one waits for an officer. `approve_above_daily` is the
-    same of all that a share is charged for one table within 24 hours. Where `two_person`, no officer approves a question of an account that
-    they made, reset or funded within `two_person_days`. `origin` is where browsers find the server.
+    tables whose rows are public, or made up: how long the work took tells something of them. `approve_above` names amounts of
+    a loss, such as epsilon: a question that costs more of one waits for an officer. `approve_above_daily` is the same of all
+    that a share is charged for one table within 24 hours. Where `two_person`, no officer approves a question of an account
+    that they made, reset or funded within `two_person_days`. `origin` is where browsers find the server.
     """
 
     store: str
