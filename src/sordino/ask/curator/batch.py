@@ -420,6 +420,8 @@ def _largest_error(plan: Plan, confidence: float) -> float | None:
     """Return the largest expected error of a question's answers, None where one depends on the rows."""
     expected = plan.error(confidence)
     errors = list(expected.values()) if isinstance(expected, dict) else [expected]
+    # A tabulation states an error of each measure in each table.
+    errors = [one for error in errors for one in (error.values() if isinstance(error, dict) else [error])]
     return None if not errors or any(e is None for e in errors) else float(max(errors))
 
 
