@@ -375,6 +375,25 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("sordino.toml", "--host", "127.0.0.1", "--port", "8300", "--postgres-port", "0", "--quiet"),
         ("--demo", "--port", "8300"),
     ],
+    "learn serve": [
+        (
+            *(
+                "--students",
+                "2",
+                "--epsilon",
+                "1",
+                "--seed",
+                "3",
+                "--rows",
+                "1000",
+                "--host",
+                "0.0.0.0",
+                "--port",
+                "8301",
+            ),
+            *("--address", "http://10.0.0.7", "--cards", "cards.html", "--force", "--quiet"),
+        )
+    ],
     "serve account add": [
         ("eva", "--role", "analyst", "--by", "ola", *_PEOPLE),
         ("eva", "--role", "analyst", "--openid", "s", *_PEOPLE),
