@@ -52,13 +52,13 @@ def _inline(part: Any) -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("census")
 def test_a_price_is_drawn_and_nothing_spent(run: Run) -> None:
     Path("tables.toml").write_text('tables = [["sex"], ["region"]]\n')
-    for words in (
-        ("plan", COUNT, "--epsilon", "0.1"),
-        ("plan", COUNT, "--error", "60"),
-        ("tabulate", "tables.toml", "--plan", "--epsilon", "0.1"),
-        ("synth", "plan", "age", "--epsilon", "0.1"),
+    for command in (
+        ["plan", COUNT, "--epsilon", "0.1"],
+        ["plan", COUNT, "--error", "60"],
+        ["tabulate", "tables.toml", "--plan", "--epsilon", "0.1"],
+        ["synth", "plan", "age", "--epsilon", "0.1"],
     ):
-        ended = run(*words, "--plot", "price.json")
+        ended = run(*command, "--plot", "price.json")
         assert ended.code == 0, ended.err
         assert [row for row in rows_of("price.json") if "error" in row]
     assert run("plan", COUNT, "--epsilon", "0.1", "--plot", "price.json").code == 0
@@ -85,11 +85,11 @@ def test_an_answer_is_drawn_when_it_comes_and_again_later(run: Run) -> None:
     assert run("tabulate", "tables.toml", "-o", "tables", "--epsilon", "0.1", "--plot", "tables.json").code == 0
     assert {"North", "Female"} <= {value for row in rows_of("tables.json") for value in row.values() if value}
     # a picture that cannot be written is refused before the charge
-    for words in (("tabulate", "tables.toml", "-o", "more"), ("ask", COUNT)):
-        ended = run(*words, "--epsilon", "0.1", "--plot", "missing/x.svg")
+    for command in (["tabulate", "tables.toml", "-o", "more"], ["ask", COUNT]):
+        ended = run(*command, "--epsilon", "0.1", "--plot", "missing/x.svg")
         assert ended.code == 2
         assert "its directory is missing" in ended.err
-        assert run(*words, "--epsilon", "0.1", "--plot", "x.gif").code == 2
+        assert run(*command, "--epsilon", "0.1", "--plot", "x.gif").code == 2
     assert not Path("more").exists()
     assert len(json.loads(run("releases", "--format", "json").out)["releases"]) == 2
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sordino.core.errors import DeclarationError
+from sordino.core.errors import DeclarationError, arg
 from sordino.core.text_table import plain
 from sordino.reporting.picture import COLORS, add_title, data_of
 
@@ -65,7 +65,8 @@ def draw_plans(plans: Sequence[Priced], confidence: float, title: str | None) ->
     rows = [row for plan in plans for row in _errors(plan, currency, confidence)]
     if not rows:
         raise DeclarationError(
-            "no error of this question is a number beforehand, so there is nothing to draw; assume_rows makes one of a mean"
+            "no error of this question is a number beforehand, so there is nothing to draw; "
+            f"{arg('assume_rows')}, a public guess, makes one of a mean"
         )
     units = list(dict.fromkeys(row["unit"] for row in rows))
     stated = float(first.asked.amounts()[currency])
