@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from sordino.ask.curator.plan import PlannedColumn
+from sordino.ask.curator.plan import Plan, PlannedColumn
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.core.accounting.belief import belief_within
 from sordino.core.errors import ApprovalNeeded, DeclarationError, QuestionRefused
@@ -24,6 +24,7 @@ from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_request import read_form, run_work, service_of
 from sordino.serve.server.problems import words_of
 from sordino.serve.server.question_request import QuestionRequest, read_question_request
+from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, float_of, fragment, go, new_request, page
 from sordino.serve.workbench.question_form import (
     CONDITIONS,
     MEASURES,
@@ -32,7 +33,6 @@ from sordino.serve.workbench.question_form import (
     filter_operators,
     ready_questions,
 )
-from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, float_of, fragment, go, new_request, page
 
 # ---- Where in a text an error stands, by the line and column that its words name. It reads words and the text
 # asked, no data
@@ -332,6 +332,8 @@ def _price_ready(
         # What no plan can be made of is no question to begin with.
         except (QuestionRefused, DeclarationError):
             continue
+        # One question is one plan.
+        assert isinstance(plan, Plan)
         errors = [words for column in plan.procedure.columns(0.95) for words in _say_error(column)]
         link = f"/tables/{quote(table['name'], safe='')}?{urlencode(fields)}"
         priced.append({"question": plan.sentence(), "cost": plan.cost.describe(), "errors": errors, "link": link})
