@@ -15,8 +15,8 @@ from sordino.ask.curator.plan import EQUAL, LossSplit, Plan
 from sordino.ask.curator.procedures import registered_procedure
 from sordino.ask.curator.statement_tables import join_questions, name_groups, unnamed
 from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.sql.block_splitter import GROUPINGS
 from sordino.ask.queries.sql.parse import SqlText
-from sordino.ask.queries.sql.statement import GROUPINGS
 from sordino.ask.queries.tabulation import describe_left_out
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, SordinoError, arg
 from sordino.core.estimates.table_cells import name_table

@@ -15,7 +15,8 @@ from sordino.ask.queries.aggregation import Aggregation, Grouping
 from sordino.ask.queries.expressions.nodes import describe
 from sordino.ask.queries.expressions.sql_trees import trees, write_duckdb
 from sordino.ask.queries.query import Aggregate
-from sordino.ask.queries.sql.statement import BLOCK, GROUPINGS, KEY, ROW
+from sordino.ask.queries.sql.block_splitter import GROUPINGS
+from sordino.ask.queries.sql.outside_select import BLOCK, KEY, ROW
 from sordino.ask.queries.tabulation import Tabulation, check_tabulation, compile_tabulation
 from sordino.core.errors import QuestionRefused, SordinoError
 from sordino.core.estimates.table_cells import BY_COLUMNS, name_table

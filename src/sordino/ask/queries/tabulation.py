@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
@@ -725,8 +725,13 @@ class CompiledTabulation:
         """The places of the columns that rows have themselves: all but the levels above the smallest areas."""
         return tuple(i for i in range(len(self.keys)) if i not in self.level_places[:-1])
 
-    def select(self, on: Primitives, axes: Sequence[int]) -> exp.Select:
-        """Return the SQL tree of every measure by some columns: k0.. (codes) and t0.. (measures, in steps)."""
+    def select(
+        self, on: Primitives, axes: Sequence[int], bound: Callable[[Primitives], None] | None = None
+    ) -> exp.Select:
+        """Return the SQL tree of every measure by some columns: k0.. (codes) and t0.. (measures, in steps).
+
+        `bound` bounds the rows of units that have a key in each column, in place of the declared bounds.
+        """
         from sqlglot import exp
 
         if self.condition is not None:
@@ -740,6 +745,8 @@ class CompiledTabulation:
                 exp.Not(this=exp.Is(this=exp.paren(code.copy()), expression=exp.Null())) for code in codes.values()
             ]
             on.keep(cast(exp.Expression, exp.and_(*present)))
+        if bound is not None:
+            bound(on)
         columns = [exp.alias_(codes[axis], f"k{i}") for i, axis in enumerate(axes)]
         terms = [vector.terms[0][1].sql(on) for vector in self.vectors]
         columns += [exp.alias_(term, f"t{i}") for i, term in enumerate(terms)]
