@@ -219,6 +219,8 @@ class PreparedTabulation:
                 least = math.nextafter(least, math.inf)
             small = np.flatnonzero(released < least)
             estimates = [estimate.suppress(small) for estimate in estimates]
+            # The noise of other measures has no part in which cells are shown.
+            estimates[counts] = replace(estimates[counts], cells_for_shown=self._cells_for_shown(small))
             notes.append(f"{len(small):,} of {len(estimates[counts].cells):,} cells are not shown")
         if question.largest is not None:
             counts = _find_counts(question)
@@ -230,6 +232,12 @@ class PreparedTabulation:
             estimates = [estimate.round_to(question.round_to) for estimate in estimates]
         shown = zip(outputs, estimates, strict=True)
         return tuple(replace(output, estimate=estimate) for output, estimate in shown), notes
+
+    def _cells_for_shown(self, hidden: Array) -> tuple[int, ...]:
+        """Return for each table how many cells there are for one that is shown, rounded up."""
+        starts = np.cumsum([0, *self.sizes])
+        shown = np.array(self.sizes) - np.diff(np.searchsorted(hidden, starts))
+        return tuple(-(-size // max(int(kept), 1)) for size, kept in zip(self.sizes, shown, strict=True))
 
     def _find_smaller(self, counts: Array, largest: int) -> Array:
         """Return the places of cells that are not among the largest released counts of their group; ties go to earlier keys."""
@@ -437,6 +445,10 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
     if question.suppress_below is not None:
         notes.append(
             f"cells with a released count below {format_number(question.suppress_below)} are not shown, in any measure"
+        )
+        notes.append(
+            "intervals of shown counts are widened for being chosen: where R of a table's m cells are shown, each has the "
+            "confidence 1 - 0.05 R / m, so that at most 5% of the shown ones are expected not to cover (Benjamini, Yekutieli 2005)"
         )
         notes += _describe_threshold(question, compiled, measures[_find_counts(question)])
     if question.largest is not None:

@@ -117,7 +117,9 @@ class TableCells:
     `cells` are shown. Where these were made whole and not negative, `linear` are the unbiased estimates that they were made
     of: an interval is that of the linear estimate, cut at `least`, and reaches the cell that is shown. It covers as often as
     the linear one does, since no true value lies below `least`, and reaching further covers more. Where cells were shown for
-    being the largest of a group, all of the group's intervals hold together, so that those of the shown ones do.
+    being the largest of a group, all of the group's intervals hold together, so that those of the shown ones do. Where R of m
+    cells of a table were shown for not being small, each interval has the confidence 1 - (1 - c) R / m: of the shown ones'
+    intervals a share of 1 - c at most is expected not to cover (Benjamini, Yekutieli 2005, false coverage rate, section 3).
     """
 
     tables: tuple[tuple[str, ...], ...]
@@ -132,6 +134,8 @@ class TableCells:
     suppressed: Numbers = ()
     # Where the largest cells of each group are shown, the most that these were chosen among.
     among: int = 1
+    # Of each table, for each cell that is shown, how many there are: empty where none is hidden for being small.
+    cells_for_shown: tuple[int, ...] = ()
     places: Places | None = None
 
     per_row: ClassVar[tuple[str, ...]] = ("places",)
@@ -256,18 +260,18 @@ class TableCells:
 
     def _widths(self, confidence: float) -> Array:
         """Return the error of every shown cell."""
-        confidence = simultaneous_confidence(confidence, self.among)
         rows = self._rows()
         first, last = (rows.start, rows.stop) if isinstance(rows, slice) else (0, len(self.cells))
         widths = []
         start = 0
-        for size, noise in zip(self.sizes, self.noise, strict=True):
+        for place, (size, noise) in enumerate(zip(self.sizes, self.noise, strict=True)):
             low = max(first - start, 0)
             high = min(last - start, size)
             start += size
             if low >= high:
                 continue
-            widest = noise.error(confidence, self.unit)
+            chosen_among = max(self.among, self.cells_for_shown[place] if self.cells_for_shown else 1)
+            widest = noise.error(simultaneous_confidence(confidence, chosen_among), self.unit)
             if len(noise.parts):
                 parts = noise.parts.to_numpy() if isinstance(noise.parts, TiledColumn) else np.asarray(noise.parts)
                 widths.append(widest * np.sqrt(parts[low:high]))
