@@ -448,7 +448,8 @@ def prepare_tabulation(question: Tabulation, forecast: NoiseForecast) -> Prepare
         )
         notes.append(
             "intervals of shown counts are widened for being chosen: where R of a table's m cells are shown, each has the "
-            "confidence 1 - 0.05 R / m, so that at most 5% of the shown ones are expected not to cover (Benjamini, Yekutieli 2005)"
+            "confidence 1 - 0.05 R / m, so that at most 5% of the shown ones are expected not to cover (Benjamini, Yekutieli "
+            "2005)"
         )
         notes += _describe_threshold(question, compiled, measures[_find_counts(question)])
     if question.largest is not None:
