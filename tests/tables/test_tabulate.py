@@ -944,7 +944,7 @@ PUBLIC_REFUSED: list[tuple[Any, str]] = [
         "the invariants by sex and by \\(\\) contradict each other: their counts in all differ",
     ),
     ({"member": [{"member": True, "count": 3}, {"member": False, "count": 4}]}, "by member is within no table"),
-    ({"sex": [{"sex": "f", "income": 3}]}, "has a column 'income' that is no count of rows asked for"),
+    ({"sex": [{"sex": "f", "income": 3}]}, "has a column 'income' that is no count or sum asked for"),
     ({"sex": [{"sx": "f", "count": 3}]}, "it needs sex, count"),
     ({"sex": 3}, "is a table of public counts"),
     ({"sex": []}, "is a table of public counts"),
@@ -961,6 +961,65 @@ def test_public_counts_that_no_table_can_meet_are_refused_before_the_charge(inva
     people = protect(rows(10), DOMAIN, budget=RHO)
     with pytest.raises(sd.errors.SordinoError, match=words):
         people.ask(sd.tabulate([["sex", "year"]], invariants=invariants), rho=1)
+    assert people.spent.amounts()["rho"] == 0
+
+
+def public_sums(source: pa.Table, column: str, name: str, among: set[str]) -> list[dict[str, Any]]:
+    """Return exact sums of a column by the keys of another, of the rows that have all keys."""
+    exact = exact_cells(whole_rows(source, among), (name,), column)
+    places = 0 if column in ("income", "debt") else 2
+    return [{name: key, column: round(exact[key,], places)} for key in people_keys(DOMAIN, name)]
+
+
+@pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.2"}], ids=["rho", "epsilon"])
+@pytest.mark.parametrize("column", ["income", "debt", "share"])
+@pytest.mark.parametrize("finish", ["linear", "whole"])
+def test_tables_agree_with_public_sums(loss: dict[str, Any], column: str, finish: Any) -> None:
+    """As with counts: whole numbers, values of both signs, decimals."""
+    source = rows()
+    tables = [["region", "sex"], ["region", "year"]]
+    public = {"region": public_sums(source, column, "region", {"region", "sex", "year"})}
+    measures = {"count": sd.count(), column: sd.sum(column)}
+    people = protect(source, DOMAIN, budget=RHO if "rho" in loss else None)
+    plain = people.plan(sd.tabulate(tables, measures, finish=finish), **loss).error(0.95)
+    question = sd.tabulate(tables, measures, finish=finish, invariants=public)
+    assert question_from_json(json.loads(json.dumps(question_to_json(question)))) == question
+    plan = people.plan(question, **loss)
+    assert all(plan.error(0.95)[table][column] < plain[table][column] for table in plain)
+    assert all(plan.error(0.95)[table]["count"] == plain[table]["count"] for table in plain)
+    answer = people.ask(plan)
+    for table in answer.tables:
+        sums: dict[Any, float] = collections.defaultdict(float)
+        for row in answer.tables[table].to_pylist():
+            sums[row["region"]] += row[column]
+        assert sums == pytest.approx({row["region"]: row[column] for row in public["region"]}, abs=1e-6)
+    if finish == "whole" and column != "debt":
+        assert min(answer.table[column].to_pylist()) >= 0
+    assert any(f"{column} by region is public, exact" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize(
+    ("sums", "words"),
+    [
+        ({"f": 3.5, "m": 4}, "3.5, which is no sum of multiples of 1"),
+        ({"f": -3, "m": 4}, "-3, and no value that is added up there has that sign"),
+        ({"f": "many", "m": 4}, "a sum 'many', which is no number"),
+        ({"f": 400, "m": 4}, "contradict each other: income is beyond what so many rows add up to"),
+        ({"f": 3}, r"no row for \['m'\]"),
+    ],
+)
+def test_public_sums_that_no_table_can_meet_are_refused_before_the_charge(sums: dict[str, Any], words: str) -> None:
+    people = protect(rows(10), DOMAIN, budget=RHO)
+    income = [{"sex": sex, "income": value} for sex, value in sums.items()]
+    counts = {row["sex"]: row["count"] for row in SEXES}
+    table = [{**row, "count": counts[row["sex"]]} for row in income]
+    measures = {"count": sd.count(), "income": sd.sum("income")}
+
+    def ask() -> None:
+        people.ask(sd.tabulate([["sex", "year"]], measures, invariants={"sex": table}), rho=1)
+
+    with pytest.raises(sd.errors.QuestionRefused, match=words):
+        ask()
     assert people.spent.amounts()["rho"] == 0
 
 

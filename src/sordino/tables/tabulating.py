@@ -92,6 +92,8 @@ class MeasuredMeasure:
     ranges: Mapping[Table, tuple[tuple[str, float], ...]] = field(default_factory=dict)
     # Of each table, the mean variance over all ranges of its ordered columns; empty where there are none.
     mean_variances: tuple[float, ...] = ()
+    # The greatest common divisor of public sums, in steps: what whole cells are multiples of divides it.
+    public_step: int = 0
 
     @property
     def coarse_step(self) -> int:
@@ -103,7 +105,10 @@ class MeasuredMeasure:
         if not self.is_sum:
             return 1
         deviation = min(math.sqrt(noise.variance) for noise in self.noise) / float(self.query.unit)
-        return int(10 ** max(0, math.floor(math.log10(max(deviation, 1)) - 2)))
+        step = int(10 ** max(0, math.floor(math.log10(max(deviation, 1)) - 2)))
+        while self.public_step % step:
+            step //= 10
+        return step
 
     @property
     def variances(self) -> tuple[float, ...]:
@@ -298,7 +303,8 @@ class PreparedTabulation:
         if measure.finish == "whole":
             step = measure.coarse_step
             with contextlib.suppress(NotWhole):
-                whole = make_whole({axes: cells[axes] / step for axes in cells}, ordered=bases, known=public)
+                facts = {axes: exact // step for axes, exact in public.items()}
+                whole = make_whole({axes: cells[axes] / step for axes in cells}, ordered=bases, known=facts)
         return self._finish(measure, cells, whole, about)
 
     def _estimate_areas(
@@ -577,8 +583,10 @@ def _measure_strategy(task: MeasureTask) -> MeasuredMeasure:
     square = float(task.unit) ** 2
     bases = _bases_of(compiled, pure=pure)
     public = compiled.invariants[task.measure]
-    _check_public(compiled, public)
     low, high = compiled.vectors[task.measure].bounds or (0, 1)
+    # Of values of both signs any margins that agree are those of some table.
+    if low >= 0:
+        _check_public(compiled, public)
     # A positive value exchanged for a negative one moves the residuals as one added row does, only further.
     relation: Relation = "add_remove" if low < 0 < high else task.forecast.neighbors.relation
 
@@ -623,7 +631,8 @@ def _measure_strategy(task: MeasureTask) -> MeasuredMeasure:
         means: tuple[float, ...] = ()
         if bases:
             means = tuple(mean_variance(sizes, expected[axes].parts, axes, bases) * square for axes in tables)
-        return replace(draft, noise=tuple(noise), ranges=ranges, mean_variances=means)
+        divisor = int(np.gcd.reduce([np.gcd.reduce(exact, axis=None) for exact in public.values()] or [0]))
+        return replace(draft, noise=tuple(noise), ranges=ranges, mean_variances=means, public_step=divisor)
 
     return _keep_errors(task, measure_within)
 

@@ -6,6 +6,7 @@ is made of their noisy values, an algorithm over a Queryable decides (`sordino.t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -53,6 +54,8 @@ _MOST_TABLES = 10_000
 _MOST_MEASURES = 64
 # Keys of a column that is measured for ranges.
 _MOST_ORDERED = 1_024
+# Steps of a public sum, of which least squares and 64 bits hold every total.
+_MOST_PUBLIC = 2**53
 # Cells that several tables are counted by in one scan, from which each follows by sums.
 _MOST_SCANNED = 1 << 18
 _MEASURED = (Count, Sum, Distinct)
@@ -70,17 +73,22 @@ class StatedError:
 
 @dataclass(frozen=True)
 class Invariant:
-    """Exact counts that are public already: of the cells of `columns`, `keys` has the key in each column, `counts` the count."""
+    """Exact counts or sums that are public already: of the cells of `columns`, `keys` has the key in each column.
+
+    `counts` over `scale` are the counts or sums.
+    """
 
     columns: Table
     measure: str
     keys: tuple[tuple[str | int | bool | None, ...], ...]
     counts: tuple[int, ...]
+    scale: int = 1
 
     @functools.cached_property
     def digest(self) -> str:
         """The SHA-256 of the keys and counts."""
-        return hashlib.sha256(json.dumps([self.keys, self.counts], separators=(",", ":")).encode()).hexdigest()
+        facts = [self.keys, self.counts, *([self.scale] if self.scale != 1 else [])]
+        return hashlib.sha256(json.dumps(facts, separators=(",", ":")).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -172,7 +180,9 @@ class Tabulation:
         if self.levels is not None:
             least += f", areas nested as {' > '.join(self.levels.columns)}"
         public = [f"{name_table(i.columns) or 'in all'} (SHA-256 {i.digest[:16]}...)" for i in self.invariants]
-        given = f"; with exact public counts by {join_words(public)}" if public else ""
+        counts = {measure.alias for measure in self.measures if isinstance(measure, Count)}
+        what_is_public = "counts" if {i.measure for i in self.invariants} <= counts else "values"
+        given = f"; with exact public {what_is_public} by {join_words(public)}" if public else ""
         counted = "" if self.row_weights is None else f", each row counted by its {self.row_weights}"
         published = "" if self.suppress_below is None else f", none of fewer than {format_number(self.suppress_below)}"
         published += "" if self.round_to is None else f", rounded to multiples of {format_number(self.round_to)}"
@@ -240,9 +250,9 @@ def tabulate(
     with the one that would. `ordered` names columns whose keys will be added up over ranges,
     such as ages: they are measured so that every range has little error. `levels` are nested areas, from a public table:
     {"columns": ["state", "county", "tract"], "areas": table}, the last of which is a column of the private table; tables may
-    name each of them, and every area is the sum of the areas in it. `invariants` are exact counts that are public already, by
-    columns: {("region",): table}, a table with these columns and one of the name of the count. They are never read from the
-    data: tables agree with them, and no noise is spent on them.
+    name each of them, and every area is the sum of the areas in it. `invariants` are exact counts or sums that are public
+    already, by columns: {("region",): table}, a table with these columns and one of the name of the measure. They are never
+    read from the data: tables agree with them, and no noise is spent on them.
 
     Of surveys, `row_weights` names the column of sampling weights: each row counts by its own, clipped to the declared bounds.
     Cells whose released count is below `suppress_below` are not shown, and what is shown is rounded to multiples of
@@ -380,13 +390,13 @@ def _read_half_width(width: Any, table: Table, measure: str, invariants: Sequenc
         return to_fraction(share, name="errors") / 100 * to_fraction(number, name="errors")
     names = frozenset(part.strip() for part in columns.split(",") if part.strip()) or frozenset(table)
     public = next((i for i in invariants if frozenset(i.columns) == names and i.measure == measure), None)
-    if public is None or not min(public.counts, default=0):
-        wrong = "none are stated" if public is None else "the smallest is 0"
+    if public is None or min(public.counts, default=0) <= 0:
+        wrong = "none are stated" if public is None else "the smallest is not above 0"
         raise QuestionRefused(
             f"errors state {width!r:.60}, and public counts of it, which invariants give, are needed: {wrong}. The data are not "
             'read for an error: write "3% of 1200", with a figure that is public'
         )
-    return to_fraction(share, name="errors") / 100 * min(public.counts)
+    return to_fraction(share, name="errors") / 100 * min(public.counts) / public.scale
 
 
 def _read_ordered(ordered: Any) -> tuple[str, ...]:
@@ -429,7 +439,8 @@ def _read_invariants(invariants: Any, question: Tabulation) -> tuple[Invariant, 
         return ()
     if not isinstance(invariants, Mapping):
         raise QuestionRefused('invariants are public tables by their columns, such as {("region",): table}')
-    counted = [measure.alias for measure in question.measures if isinstance(measure, Count)]
+    additive = {m.alias: isinstance(m, Count) for m in question.measures if isinstance(m, (Count, Sum))}
+    counted = list(additive)
     read: list[Invariant] = []
     for table, source in invariants.items():
         columns = (table,) if isinstance(table, str) else table
@@ -452,23 +463,26 @@ def _read_invariants(invariants: Any, question: Tabulation) -> tuple[Invariant, 
         for name in names:
             if name not in counted:
                 raise QuestionRefused(
-                    f"the invariant by {named} has a column {name!r:.40} that is no count of rows asked for; "
+                    f"the invariant by {named} has a column {name!r:.40} that is no count or sum asked for; "
                     f"{nearest(str(name), counted)}"
                 )
-            counts = [_read_count(row.get(name), named) for row in source]
+            values = [_read_public(row.get(name), named, is_count=additive[name]) for row in source]
+            scale = math.lcm(*(value.denominator for value in values))
             keys = tuple(tuple(row.get(column) for column in columns) for row in source)
-            read.append(Invariant(columns, name, keys, tuple(counts)))
+            read.append(Invariant(columns, name, keys, tuple(int(value * scale) for value in values), scale))
     return tuple(read)
 
 
-def _read_count(value: Any, named: str) -> int:
-    try:
-        count = to_fraction(value, name="invariants")
-    except SordinoError:
-        count = Fraction(-1)
-    if count < 0 or count.denominator != 1:
+def _read_public(value: Any, named: str, *, is_count: bool) -> Fraction:
+    """Return a public count, which is whole and not below 0, or a public sum."""
+    number = None
+    with contextlib.suppress(SordinoError):
+        number = to_fraction(value, name="invariants")
+    if is_count and (number is None or number < 0 or number.denominator != 1):
         raise QuestionRefused(f"the invariant by {named} has a count {value!r:.40}: counts are whole and not below 0")
-    return int(count)
+    if number is None:
+        raise QuestionRefused(f"the invariant by {named} has a sum {value!r:.40}, which is no number")
+    return number
 
 
 def _check_invariant(question: Tabulation, invariant: Invariant) -> None:
@@ -478,16 +492,19 @@ def _check_invariant(question: Tabulation, invariant: Invariant) -> None:
         raise QuestionRefused(f"the invariant by {named} has a column twice")
     if not any(set(invariant.columns) <= set(table) for table in question.tables):
         raise QuestionRefused(f"the invariant by {named} is within no table: ask for a table with these columns")
-    if not any(m.alias == invariant.measure and isinstance(m, Count) for m in question.measures):
+    measure = next((m for m in question.measures if m.alias == invariant.measure), None)
+    if not isinstance(measure, (Count, Sum)):
         raise QuestionRefused(
-            f"the invariant by {named} is of {invariant.measure!r:.40}, which is no count of rows asked for"
+            f"the invariant by {named} is of {invariant.measure!r:.40}, which is no count or sum asked for"
         )
     if question.finish == "raw" or question.levels is not None or question.row_weights is not None:
         raise QuestionRefused(
-            'tables of counts of rows agree with invariants by least squares: without finish="raw", levels= and row_weights='
+            'tables agree with invariants by least squares: without finish="raw", levels= and row_weights='
         )
-    if len(invariant.keys) != len(invariant.counts) or any(count < 0 for count in invariant.counts):
-        raise QuestionRefused(f"the invariant by {named} has one count of at least 0 for each key")
+    counts = isinstance(measure, Count)
+    below = counts and any(count < 0 for count in invariant.counts)
+    if len(invariant.keys) != len(invariant.counts) or below or invariant.scale < 1 or (counts and invariant.scale > 1):
+        raise QuestionRefused(f"the invariant by {named} has one count of at least 0, or one sum, for each key")
 
 
 def _check_levels(question: Tabulation, nested: Levels) -> None:
@@ -811,7 +828,11 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
                 f"measure {measure.alias!r} is {measure.describe()}, which is no single number of a cell"
             )
         vectors.append(parts[0])
-    public = tuple(_place_invariants(question, measure.alias, declared) for measure in question.measures)
+    public = tuple(
+        _place_invariants(question, measure.alias, declared, vector)
+        for measure, vector in zip(question.measures, vectors, strict=True)
+    )
+    _compare_invariants(question, public, vectors)
     compiled = CompiledTabulation(question, declared, condition, tuple(vectors), parents, public)
     total = 0
     most = _MOST_CELLS
@@ -833,9 +854,12 @@ def compile_tabulation(question: Tabulation, domain: Domain) -> CompiledTabulati
 
 
 def _place_invariants(
-    question: Tabulation, measure: str, declared: Sequence[Keys]
+    question: Tabulation, measure: str, declared: Sequence[Keys], vector: Vector
 ) -> dict[tuple[int, ...], np.ndarray[Any, np.dtype[np.int64]]]:
-    """Return the public counts of a measure as arrays; raises QuestionRefused where one lacks a cell or contradicts another."""
+    """Return the public counts or sums of a measure as arrays, in its steps.
+
+    Raises QuestionRefused where one lacks a cell, is no number of steps, or contradicts another.
+    """
     aliases = [key.alias for key in question.keys]
     placed: dict[tuple[int, ...], np.ndarray[Any, np.dtype[np.int64]]] = {}
     for invariant in question.invariants:
@@ -845,7 +869,8 @@ def _place_invariants(
         own = [aliases.index(name) for name in invariant.columns]
         # Labels of whole numbers and truths may be text in a public file.
         codes = [{_label_text(label): code for code, label in enumerate(declared[place].labels)} for place in own]
-        cells = np.full([len(declared[place].labels) for place in own], -1, dtype=np.int64)
+        cells = np.zeros([len(declared[place].labels) for place in own], dtype=np.int64)
+        stated = np.zeros(cells.shape, dtype=bool)
         for key, exact in zip(invariant.keys, invariant.counts, strict=True):
             cell = tuple(code.get(_label_text(label), -1) for code, label in zip(codes, key, strict=True))
             if -1 in cell:
@@ -854,11 +879,12 @@ def _place_invariants(
                     f"the invariant by {named} has a key {wrong!r:.40} that {invariant.columns[cell.index(-1)]} is not "
                     "declared with"
                 )
-            if cells[cell] >= 0:
+            if stated[cell]:
                 raise QuestionRefused(f"the invariant by {named} has the key {list(key)!r:.60} twice")
-            cells[cell] = exact
-        if (cells < 0).any():
-            first = np.argwhere(cells < 0)[0]
+            stated[cell] = True
+            cells[cell] = _count_steps(Fraction(exact, invariant.scale), vector, named)
+        if not stated.all():
+            first = np.argwhere(~stated)[0]
             lacking = [declared[place].labels[code] for place, code in zip(own, first, strict=True)]
             raise QuestionRefused(
                 f"the invariant by {named} has no row for {lacking!r:.60}: state every declared key, also with 0"
@@ -877,6 +903,40 @@ def _place_invariants(
                 f"the invariants by {names[0]} and by {names[1]} contradict each other: their counts {what} differ"
             )
     return placed
+
+
+def _count_steps(exact: Fraction, vector: Vector, named: str) -> int:
+    """Return a public number in the steps of its measure; raises QuestionRefused where no rows could add up to it."""
+    steps = exact / vector.unit
+    if steps.denominator != 1 or abs(steps) >= _MOST_PUBLIC:
+        raise QuestionRefused(
+            f"the invariant by {named} has {format_number(exact)}, which is no sum of multiples of {format_number(vector.unit)}"
+        )
+    low, high = vector.bounds or (0, 1)
+    if (steps < 0 <= low) or (steps > 0 >= high):
+        raise QuestionRefused(
+            f"the invariant by {named} has {format_number(exact)}, and no value that is added up there has that sign"
+        )
+    return int(steps)
+
+
+def _compare_invariants(question: Tabulation, public: Sequence[Mapping[Any, Any]], vectors: Sequence[Vector]) -> None:
+    """Raise QuestionRefused where a public sum is beyond what as many rows as are public can add up to."""
+    rows = next((i for i, m in enumerate(question.measures) if isinstance(m, Count) and m.of is None), None)
+    if rows is None:
+        return
+    for measure, exact, vector in zip(question.measures, public, vectors, strict=True):
+        if vector.bounds is None:
+            continue
+        low = min(vector.bounds[0], 0)
+        high = max(vector.bounds[1], 0)
+        for axes in set(exact) & set(public[rows]):
+            counts = public[rows][axes].astype(object)
+            if (exact[axes] > counts * high).any() or (exact[axes] < counts * low).any():
+                named = name_table(tuple(question.keys[axis].alias for axis in axes)) or "()"
+                raise QuestionRefused(
+                    f"the invariants by {named} contradict each other: {measure.alias} is beyond what so many rows add up to"
+                )
 
 
 def _label_text(label: Any) -> str:

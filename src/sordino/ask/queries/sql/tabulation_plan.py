@@ -34,7 +34,7 @@ TABULATION_KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
     ),
     "invariants": (
         (dict,),
-        'exact public counts by columns, {"region": [{"region": "north", "count": 120}, ...]}; in a plan file a CSV file',
+        'exact public counts or sums by columns, {"region": [{"region": "north", "count": 120}, ...]}; in a plan file a CSV file',
     ),
     "objective": ((str,), '"sum" or "greatest"'),
     "errors": (
