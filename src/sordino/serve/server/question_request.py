@@ -165,8 +165,9 @@ def asked_schema() -> dict[str, Any]:
         properties[name] = {"type": stated[0] if len(stated) == 1 else stated, "description": description}
         if list in kinds:
             properties[name]["items"] = {}
-    either = [{"required": [name]} for name in _QUESTIONS]
-    return {"type": "object", "properties": properties, "oneOf": either, "additionalProperties": False}
+    # Not as oneOf, of which generators of clients make no class.
+    about = f"A question, stated by one of {', '.join(_QUESTIONS)}."
+    return {"type": "object", "description": about, "properties": properties, "additionalProperties": False}
 
 
 def _question(stated: Mapping[str, Any]) -> Any:
