@@ -38,7 +38,10 @@ _KEYS: Mapping[str, str | list[str]] = {
 }
 EVALUATION_SCHEMA: Mapping[str, Any] = {
     "type": "object",
-    "properties": {name: {"type": kind} for name, kind in _KEYS.items()},
+    "properties": {
+        **{name: {"type": kind} for name, kind in _KEYS.items()},
+        "rows": {"type": "integer", "minimum": 1, "maximum": _MOST_ROWS},
+    },
     "additionalProperties": False,
 }
 

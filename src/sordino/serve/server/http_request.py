@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded, SordinoError, TooManyRequests
-from sordino.serve.server.access import Visitor
+from sordino.serve.server.access import ROLES, Visitor
 from sordino.serve.server.answer_time import GONE
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.jobs import WorkQueue
@@ -190,11 +190,22 @@ def body_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": dict(schema)}}}}
 
 
+# What is known of the texts that requests state, by their keys.
+_KNOWN: Mapping[str, Mapping[str, Any]] = {
+    "name": {"minLength": 1, "maxLength": 80},
+    "role": {"enum": [*ROLES]},
+    "decision": {"enum": ["approved", "declined"]},
+}
+
+
 def fields_schema(needs: str = "", may: str = "", *, flags: str = "", amounts: str = "") -> dict[str, Any]:
     """Return the JSON Schema of an object of texts, the keys of `needs` always and those of `may` or not."""
     kinds: dict[str, Any] = {name: {"type": "string"} for name in (*needs.split(), *may.split())}
     kinds |= {name: {"type": "boolean"} for name in flags.split()}
     kinds |= {name: {"type": ["string", "number"]} for name in amounts.split()}
+    for name, known in _KNOWN.items():
+        if name in kinds:
+            kinds[name] |= known
     return {"type": "object", "properties": kinds, "required": needs.split(), "additionalProperties": False}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
@@ -255,8 +255,11 @@ async def revoke_token(request: Request, visitor: Who, number: StoredInt) -> Res
 # ---- approvals and the log
 
 
+State = Literal["waiting", "approved", "declined"]
+
+
 @DESK.get("/approvals", responses=schemas.answers(schemas.Approvals))
-async def list_approvals(request: Request, visitor: Who, state: str | None = None) -> Response:
+async def list_approvals(request: Request, visitor: Who, state: State | None = None) -> Response:
     """Return what waits for an officer, or did: question, plans, cost, and what it reveals; an analyst sees its own."""
     account_service = service_of(request).account_service
     approvals = await run_in_threadpool(lambda: account_service.list_approvals(visitor, state=state))
@@ -307,7 +310,7 @@ _SAMPLE: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
     "properties": {
-        "rows": {"type": ["integer", "null"]},
+        "rows": {"type": ["integer", "null"], "minimum": 0, "maximum": 1_000_000},
         "where": {"type": ["string", "null"]},
         "independent": {
             "type": "boolean",

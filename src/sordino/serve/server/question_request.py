@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 # Importing it registers its questions, so that they can be read.
 import sordino.lab.robust  # noqa: F401
@@ -165,6 +165,10 @@ def asked_schema() -> dict[str, Any]:
         properties[name] = {"type": stated[0] if len(stated) == 1 else stated, "description": description}
         if list in kinds:
             properties[name]["items"] = {}
+    properties["on"]["enum"] = ["data", "dummy"]
+    properties["share"]["enum"] = [*get_args(Share)]
+    properties["confidence"] |= {"exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    properties["sql"] |= {"minLength": 1, "maxLength": _LONGEST}
     # Not as oneOf, of which generators of clients make no class.
     about = f"A question, stated by one of {', '.join(_QUESTIONS)}."
     return {"type": "object", "description": about, "properties": properties, "additionalProperties": False}
