@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from answer_schemas import document_of
 from serving import COUNT, Served
@@ -80,3 +81,24 @@ def without_items(node: Any, place: str = "") -> list[str]:
     lacking = "items" not in node and (kinds == "array" or (isinstance(kinds, list) and "array" in kinds))
     below = [found for key, one in node.items() for found in without_items(one, f"{place}/{key}")]
     return [place, *below] if lacking else below
+
+
+def test_a_value_of_another_type_is_refused_by_its_key(server: Served) -> None:
+    """Of each body and each key: what the document does not allow there is refused, and never an unexpected error."""
+    document = document_of(server.app)
+    examples: dict[str, Any] = {"string": "x", "number": 2, "integer": 2, "boolean": True, "object": {}, "array": []}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {})
+            schema = content.get("application/json", {}).get("schema", {})
+            for key, of in schema.get("properties", {}).items():
+                stated = {
+                    name: schema["properties"][name].get("enum", ["x" * 12])[0] for name in schema.get("required", ())
+                }
+                for example in examples.values():
+                    if Draft202012Validator(of).is_valid(example) or key == "question":
+                        continue
+                    answer = server.send(
+                        method.upper(), re.sub(r"\{\w+\}", "1", path), who="ola", json={**stated, key: example}
+                    )
+                    assert 400 <= answer.status_code < 500, (method, path, key, example)

@@ -22,7 +22,7 @@ from sordino.serve.server.account_schema import EVALUATIONS
 from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job
 from sordino.serve.server.model_service import ModelService, price_run
-from sordino.serve.server.question_request import check_keys
+from sordino.serve.server.question_request import check_keys, or_null
 from sordino.synth.evaluation.evaluation import Evaluation
 from sordino.synth.evaluation.evaluator import evaluate
 from sordino.synth.watched_table import Stages, WatchedTable
@@ -39,8 +39,8 @@ _KEYS: Mapping[str, str | list[str]] = {
 EVALUATION_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
-        **{name: {"type": kind} for name, kind in _KEYS.items()},
-        "rows": {"type": "integer", "minimum": 1, "maximum": _MOST_ROWS},
+        **{name: or_null({"type": kind}) for name, kind in _KEYS.items()},
+        "rows": or_null({"type": "integer", "minimum": 1, "maximum": _MOST_ROWS}),
     },
     "additionalProperties": False,
 }

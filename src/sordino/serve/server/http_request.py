@@ -24,7 +24,7 @@ from sordino.serve.server.answer_time import GONE
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.problems import UNEXPECTED, problem_of, status_of
-from sordino.serve.server.question_request import UnknownKey, check_keys
+from sordino.serve.server.question_request import UnknownKey, check_keys, or_null
 from sordino.serve.server.sessions import Session
 
 # The number of an account, a model or a job in an address: the databases hold no larger one.
@@ -206,6 +206,8 @@ def fields_schema(needs: str = "", may: str = "", *, flags: str = "", amounts: s
     for name, known in _KNOWN.items():
         if name in kinds:
             kinds[name] |= known
+    optional = {name: or_null(kind) for name, kind in kinds.items() if name not in needs.split()}
+    kinds |= optional
     return {"type": "object", "properties": kinds, "required": needs.split(), "additionalProperties": False}
 
 

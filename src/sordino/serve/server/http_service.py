@@ -88,16 +88,26 @@ async def close(request: Request, visitor: Who, name: str) -> Response:
 DESK = APIRouter(prefix="/v1", tags=["accounts"], responses=schemas.PROBLEMS)
 
 
-async def _fields(request: Request, needs: str = "", may: str = "") -> dict[str, Any]:
-    """Return the JSON object of a body that has these keys alone, all but `may` of them, as text; booleans stay."""
+async def _fields(
+    request: Request, needs: str = "", may: str = "", *, flags: str = "", amounts: str = ""
+) -> dict[str, Any]:
+    """Return the JSON object of a body that has these keys alone, as `fields_schema` describes it; null is left out."""
     fields = {name: value for name, value in (await read_json(request)).items() if value is not None}
-    keys = (*needs.split(), *may.split())
-    check_keys(fields, keys, what="this request")
+    check_keys(fields, (*needs.split(), *may.split(), *flags.split(), *amounts.split()), what="this request")
     for name, value in fields.items():
-        if not isinstance(value, (str, bool, int, float)):
-            raise DeclarationError("must be text or a number", key=name)
+        if name in flags.split():
+            kinds: tuple[type, ...] = (bool,)
+            words = "must be true or false"
+        elif name in amounts.split():
+            kinds = (str, int, float)
+            words = "must be text or a number"
+        else:
+            kinds = (str,)
+            words = "must be text"
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise DeclarationError(words, key=name)
     for name in needs.split():
-        if not isinstance(fields.get(name), str):
+        if name not in fields:
             raise DeclarationError("is missing; state it as text", key=name)
     return fields
 
@@ -182,9 +192,7 @@ async def add_account(request: Request, visitor: Who) -> Response:
 )
 async def change_account(request: Request, visitor: Who, name: str) -> Response:
     """Change an account's role, or disable it."""
-    fields = await _fields(request, "", "role disabled")
-    if not isinstance(fields.get("disabled", False), bool) or not isinstance(fields.get("role", ""), str):
-        raise DeclarationError("state role as text, or disabled as true or false")
+    fields = await _fields(request, "", "role", flags="disabled")
     account_service = service_of(request).account_service
     changed: Account = await run_in_threadpool(lambda: account_service.change_account(visitor, name, **fields))
     return respond(changed.to_dict())
@@ -212,7 +220,7 @@ async def change_password(request: Request, visitor: Who, name: str) -> Response
 )
 async def set_share(request: Request, visitor: Who, budget: str, spender: str) -> Response:
     """Give a spender, an account's name or a program's, a share of a budget, or change it: {"epsilon": "0.5"}."""
-    stated = await _fields(request, "", "epsilon delta rho")
+    stated = await _fields(request, amounts="epsilon delta rho")
     service = service_of(request)
 
     def work() -> None:
@@ -283,7 +291,7 @@ async def decide(request: Request, visitor: Who, number: StoredInt) -> Response:
     fields = await _fields(request, "decision", "reason")
     if fields["decision"] not in ("approved", "declined"):
         raise DeclarationError('must be "approved" or "declined"', key="decision")
-    reason = None if "reason" not in fields else str(fields["reason"])[:2000]
+    reason = None if "reason" not in fields else fields["reason"][:2000]
     account_service = service_of(request).account_service
     decided = await run_in_threadpool(
         lambda: account_service.decide(visitor, number, fields["decision"], reason=reason)

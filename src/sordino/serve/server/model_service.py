@@ -26,7 +26,7 @@ from sordino.serve.server.account_schema import MODELS
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job, Jobs
-from sordino.serve.server.question_request import QuestionRequest, check_keys
+from sordino.serve.server.question_request import QuestionRequest, check_keys, or_null
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.methods import FitRequest
 from sordino.synth.model import Model, load
@@ -55,19 +55,20 @@ _LISTS = ("columns", "marginals", "workload", "never", "at_most", "rules", "pred
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _SETS = {"type": "array", "items": _TEXTS}
 _AMOUNT = {"type": ["string", "number"]}
+_TYPES: Mapping[str, Mapping[str, Any]] = {
+    "table": {"type": "string"},
+    "method": {"type": "string"},
+    "cap": {"type": "integer"},
+    "assume_rows": {"type": "integer"},
+    **dict.fromkeys(_LISTS, _TEXTS),
+    "marginals": _SETS,
+    "at_most": _SETS,
+    "workload": {"anyOf": [{"const": "all 2-way"}, _SETS]},
+    **dict.fromkeys(_LOSS, _AMOUNT),
+}
 FIT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
-    "properties": {
-        "table": {"type": "string"},
-        "method": {"type": "string"},
-        "cap": {"type": "integer"},
-        "assume_rows": {"type": "integer"},
-        **dict.fromkeys(_LISTS, _TEXTS),
-        "marginals": _SETS,
-        "at_most": _SETS,
-        "workload": {"anyOf": [{"const": "all 2-way"}, _SETS]},
-        **dict.fromkeys(_LOSS, _AMOUNT),
-    },
+    "properties": {name: or_null(schema) for name, schema in _TYPES.items()},
     "additionalProperties": False,
 }
 

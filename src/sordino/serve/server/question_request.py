@@ -169,9 +169,23 @@ def asked_schema() -> dict[str, Any]:
     properties["share"]["enum"] = [*get_args(Share)]
     properties["confidence"] |= {"exclusiveMinimum": 0, "exclusiveMaximum": 1}
     properties["sql"] |= {"minLength": 1, "maxLength": _LONGEST}
+    properties = {name: or_null(schema) for name, schema in properties.items()}
     # Not as oneOf, of which generators of clients make no class.
     about = f"A question, stated by one of {', '.join(_QUESTIONS)}."
     return {"type": "object", "description": about, "properties": properties, "additionalProperties": False}
+
+
+def or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a key that may be left out, or null, which is the same.
+
+    >>> or_null({"type": "string", "enum": ["data", "dummy"]})
+    {'type': ['string', 'null'], 'enum': ['data', 'dummy', None]}
+    """
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    kinds = schema["type"]
+    nullable = {**schema, "type": [*([kinds] if isinstance(kinds, str) else kinds), "null"]}
+    return {**nullable, "enum": [*schema["enum"], None]} if "enum" in schema else nullable
 
 
 def _question(stated: Mapping[str, Any]) -> Any:
