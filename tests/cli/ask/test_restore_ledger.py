@@ -65,8 +65,8 @@ def test_what_is_whole_or_in_the_way_is_not_replaced(census: Path, run: Run, bac
     assert (whole.code, "nothing is to be restored" in whole.err) == (2, True)
     taken = run("ledger", "restore", str(backup), "--reason", "r")
     assert (taken.code, "leave BACKUP out" in " ".join(taken.err.split())) == (2, True)
-    newest = census / "newest.ledger"
-    back_up(census / "census.ledger", newest)
+    assert run("ledger", "backup", "newest").code == 0
+    newest = census / "newest" / "census.ledger"
     lose(census)
     assert run("ledger", "restore", str(census / "none.ledger"), "--reason", "r").code == 2
     assert run("ledger", "restore", str(newest), "--reason", "r").code == 0  # nothing is lost: put back as it was
@@ -96,8 +96,9 @@ def test_a_backup_has_the_servers_store(census: Path, run: Run) -> None:
     assert "ana" in run("serve", "account", "list").out
 
 
+@pytest.mark.usefixtures("census")
 @pytest.mark.parametrize("folder", [".", "census.ledger"])
-def test_a_backup_never_takes_the_ledgers_place(folder: str, census: Path, run: Run) -> None:
+def test_a_backup_never_takes_the_ledgers_place(folder: str, run: Run) -> None:
     assert run(*ASK, "0.1").code == 0
     refused = run("ledger", "backup", folder)
     assert (refused.code, "name another folder" in " ".join(refused.err.split())) == (2, True)
