@@ -291,6 +291,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         (
             *("wards", "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "--over", "age", "--every", "day"),
             *("--horizon", "30", "--start", "2026-11-01", "--rho", "0.1", "--table", "people", *_PEOPLE, "--quiet"),
+            *("--max-periods", "2", "--window", "7", "--max-rows-per-period", "1"),
         ),
         (
             *("wards", *_Q, "--over", "age", "--every", "day", "--epsilon", "0.1", "--delta", "1e-9", "--plan"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared import options as given
-from sordino.cli.shared.option_rules import not_with
+from sordino.cli.shared.option_rules import goes_with, not_with
 from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import UnknownName, nearest
 
@@ -51,6 +51,20 @@ def open_series(
     start: Annotated[
         str | None, given.option("--start", "PERIOD", "The first period; if left out, the first that is released.")
     ] = None,
+    max_periods: Annotated[
+        int | None,
+        given.option("--max-periods", "N", "Where a column names people: the most periods in which one counts."),
+    ] = None,
+    window: Annotated[
+        int | None,
+        given.option("--window", "N", "The periods of which --max-periods count; all of the series if left out."),
+        goes_with("--max-periods"),
+    ] = None,
+    max_rows_per_period: Annotated[
+        int | None,
+        given.option("--max-rows-per-period", "N", "The most rows of one person that count in a period."),
+        goes_with("--max-periods"),
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show the cost and the errors, and stop: it is free.")] = False,
     epsilon: given.Epsilon = None,
     delta: given.Delta = None,
@@ -88,6 +102,9 @@ def open_series(
             every=every.value,
             horizon=horizon,
             start=start,
+            max_periods=max_periods,
+            window=window,
+            max_rows_per_period=max_rows_per_period,
             name=name,
             confirm=confirm,
             **loss,
