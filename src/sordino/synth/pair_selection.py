@@ -34,7 +34,8 @@ _SAMPLE = 200_000
 _OUTSIDE = 0.4
 # How much more a pair counts that has a column to predict: that column's relation to each other one is what is asked for.
 _PREDICTED = 8.0
-# The part of the distance of two columns with an order that one number holds, how much they rise together.
+# What one number, how much two columns with an order rise together, counts for beside the distance of the pair: twice, as
+# distances hardly see weak correlations.
 _RISING = 2.0
 
 
@@ -121,7 +122,10 @@ def choose_pairs(
     """
     rows = compressed.rows
     means, kept_means = ([compressed.independent(p) for p in some] for some in (pairs, kept))
-    rising, kept_rising = ([all(compressed.columns[c].ordered for c in p) for p in some] for some in (pairs, kept))
+    # What others will predict comes first: correlations of other pairs would take from it.
+    rising, kept_rising = (
+        [not predict and all(compressed.columns[c].ordered for c in p) for p in some] for some in (pairs, kept)
+    )
     best: tuple[list[Pair], float] = [], 0.0
     deviation = math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept)))
     first = expected_gains(distances, means, rows, deviation, rising=rising)
@@ -198,8 +202,8 @@ def expected_gains(
     """Return for each pair how much l1 distance a measurement with noise of this deviation would take away.
 
     A cell's distance from the model is taken to be exponential with mean r m, r = distance / rows and m the model's cell;
-    what exceeds the noise .8 s is kept: the sum of r m exp(-.8 s / (r m)). Of two columns with an order (`rising`) a part of
-    the distance d is one number, how much they rise together, which hides only where s sqrt(cells) is as large as d.
+    what exceeds the noise .8 s is kept: the sum of r m exp(-.8 s / (r m)). Of two columns with an order (`rising`) most of
+    the distance d may be one number, how much they rise together, which hides only where s sqrt(cells) is as large as d.
     """
     gains = np.zeros(len(distances))
     for i, (distance, cells) in enumerate(zip(distances, means, strict=True)):
