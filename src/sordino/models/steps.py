@@ -34,9 +34,12 @@ STEPS = 3
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
 # The share that counts held-out rows.
 _HELD_OUT = Fraction(3, 20)
-# A row's curvature is p (1 - p), which is below that of the mean probability by about this.
-_FLATTER = {"logistic": 0.8, "poisson": 1.2}
-# A direction whose curvature is below twice its noise times the root of the columns is lifted to that, as in design.py.
+# The mean of p (1 - p) is that at the mean probability less the variance of p: this part of it at most, and that at least.
+_FLATTER = 0.8
+_FLATTEST = 0.1
+# A step of counts is shortened by this, since their curvature rises with the mean.
+_STEEPER = 1.2
+# A direction whose variance is below twice its noise times the root of the columns is lifted to that, as in design.py.
 _LIFT = 2.0
 # Errors of counts are cut at so many spreads of the counts.
 _ERROR_SPREADS = 4
@@ -196,6 +199,22 @@ def _describe_coefficients(compiled: CompiledSteps) -> list[str]:
     return names
 
 
+def _explain(moments: NoisyMoments, places: list[int], noise: float) -> tuple[Floats, float, float]:
+    """Return the inverse of the squares and products of some columns, the last class's share, and the part of it they explain."""
+    matrix = moments.matrix
+    variances, vectors = np.linalg.eigh(soften(matrix[np.ix_(places, places)], noise))
+    lifted = np.maximum(variances, max(_LIFT * noise * math.sqrt(len(places)), 1.0))
+    inverse = (vectors / lifted) @ vectors.T
+    products = matrix[places, -1]
+    slopes = inverse @ products
+    share = float(matrix[0, -1] / moments.rows)
+    variance = max(moments.rows * share * (1 - share), 1.0)
+    # The noise of the slopes explains a part by itself.
+    by_noise = moments.variance * float(np.trace(inverse))
+    explained = (float(slopes @ products) - moments.rows * share**2 - by_noise) / variance
+    return inverse, share, min(max(explained, 0.0), 1.0)
+
+
 @dataclass(frozen=True)
 class _Start:
     """Where the steps begin, and the inverse of the curvature by which each goes."""
@@ -212,32 +231,28 @@ class _Start:
         size = compiled.cells
         coefficients = np.zeros(size)
         link = compiled.question.link
+        noise = math.sqrt(moments.variance)
         if link == "logistic":
-            places = list(range(size))
             # The target is the last category, of two values.
-            share = float(matrix[0, -1] / max(moments.rows, 1.0))
+            places = list(range(size))
+            inverse, share, explained = _explain(moments, places, noise)
             share = min(max(share, 1e-4), 1 - 1e-4)
             coefficients[0] = math.log(share / (1 - share))
-            curvature = share * (1 - share)
             most_error = 1
-            by = 1.0
+            curvature = share * (1 - share) * max(min(1.0 - explained, _FLATTER), _FLATTEST)
         else:
             # The target is the last number, before the categories.
             places = [*range(1 + numbers), *range(2 + numbers, 1 + size)]
+            inverse, _, _ = _explain(moments, places, noise)
             target = moments.compiled.numbers[-1]
             scale = moments.frame.scales[-1] * target.step
             center = target.middle + moments.frame.centers[-1] * target.step
             mean = max(center + scale * float(matrix[0, 1 + numbers]) / moments.rows, 0.01 * scale)
             coefficients[0] = math.log(mean)
             most_error = min(_ERROR_SPREADS * moments.frame.scales[-1], 2 * target.width)
-            by = most_error * target.step
-            curvature = mean
-        noise = math.sqrt(moments.variance)
-        columns = soften(matrix[np.ix_(places, places)], noise)
-        variances, vectors = np.linalg.eigh(columns)
-        lifted = np.maximum(variances, max(_LIFT * noise * math.sqrt(size), 1.0))
-        inverse = (vectors / lifted) @ vectors.T * (by / (_FLATTER[link] * curvature))
-        return cls(coefficients, inverse, most_error)
+            # An error of 1 is of so many counts, and a row's curvature is its mean.
+            curvature = _STEEPER * mean / (most_error * target.step)
+        return cls(coefficients, inverse / curvature, most_error)
 
     def step(self, coefficients: Floats, gradient: Floats) -> Floats:
         """Return the coefficients after one step against a gradient, in rows."""

@@ -343,6 +343,9 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     count = len(compiled.columns.numbers)
     keys = [f"k{i}" for i in range(len(compiled.columns.categories))]
     names = ["fold", "w", *(f"z{i}" for i in range(count)), *keys]
+    # A score is read once, and each line between knots is of what was read.
+    read = [*map(_column, (*names, "b0", "s")), exp.alias_(_read_score(compiled.target), "t")]
+    rows = exp.Select(expressions=read).from_(rows).subquery("sordino_read")
     wrong = exp.Select(expressions=[*map(_column, names), exp.alias_(exp.paren(error), "r")]).from_(rows)
     weighted = exp.Mul(this=_column("w"), expression=_column("r"))
     largest = Fraction(WEIGHT * ERROR)
@@ -366,6 +369,26 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     return select
 
 
+def _read_score(target: Keys | ScaledNumber) -> exp.Expression:
+    """Return the score in parts, from 0: without its sign, up to 16, or from the least log of a count that is told apart."""
+    from sqlglot import exp
+
+    if isinstance(target, Keys):
+        size = exp.IntDiv(this=exp.Abs(this=_column("s")), expression=whole(COEFFICIENT // ERROR))
+        return exp.Least(this=exp.paren(size), expressions=[whole(16 * ERROR)])
+    held = exp.Least(
+        this=exp.Greatest(this=_column("s"), expressions=[whole(_LEAST_LOG * COEFFICIENT)]),
+        expressions=[whole(_highest_log(target) * COEFFICIENT)],
+    )
+    above = exp.paren(exp.Sub(this=held, expression=whole(_LEAST_LOG * COEFFICIENT)))
+    return exp.paren(exp.IntDiv(this=above, expression=whole(COEFFICIENT // ERROR)))
+
+
+def _highest_log(target: ScaledNumber) -> int:
+    """Return a whole number above the log of the declared upper bound, beyond which no count lies."""
+    return math.ceil(math.log(max(target.middle + target.step * target.width, 1.0)))
+
+
 def _logistic_error() -> exp.Expression:
     """Return the probability of the second class less whether the row is of it, in parts, from the score s.
 
@@ -373,13 +396,11 @@ def _logistic_error() -> exp.Expression:
     """
     from sqlglot import exp
 
-    read = exp.IntDiv(this=exp.Abs(this=_column("s")), expression=whole(COEFFICIENT // ERROR))
-    score = exp.Least(this=exp.paren(read), expressions=[whole(16 * ERROR)])
     lines = []
     for low, high in itertools.pairwise(_LOGISTIC_KNOTS):
         start = 1 / (1 + math.exp(-low))
         slope = (1 / (1 + math.exp(-high)) - start) / (high - low)
-        rise = exp.Mul(this=exp.paren(score.copy()), expression=whole(round(slope * ERROR)))
+        rise = exp.Mul(this=_column("t"), expression=whole(round(slope * ERROR)))
         line = exp.Add(this=whole(round((start - slope * low) * ERROR) * ERROR), expression=rise)
         lines.append(exp.IntDiv(this=exp.paren(line), expression=whole(ERROR)))
     likely = exp.Least(this=whole(ERROR), expressions=lines)
@@ -402,20 +423,12 @@ def _count_error(target: ScaledNumber, most_error: int) -> exp.Expression:
     """
     from sqlglot import exp
 
-    upper = target.middle + target.step * target.width
-    highest = math.ceil(math.log(max(upper, 1.0)))
-    held = exp.Least(
-        this=exp.Greatest(this=_column("s"), expressions=[whole(_LEAST_LOG * COEFFICIENT)]),
-        expressions=[whole(highest * COEFFICIENT)],
-    )
-    above = exp.paren(exp.Sub(this=held, expression=whole(_LEAST_LOG * COEFFICIENT)))
-    read = exp.paren(exp.IntDiv(this=above, expression=whole(COEFFICIENT // ERROR)))
     lines: list[Any] = []
-    for quarter in range(4 * (highest - _LEAST_LOG)):
+    for quarter in range(4 * (_highest_log(target) - _LEAST_LOG)):
         low = quarter / 4
         start = math.exp(_LEAST_LOG + low) / target.step
         slope = 4 * start * (math.exp(0.25) - 1)
-        rise = exp.Mul(this=read.copy(), expression=whole(round(slope)))
+        rise = exp.Mul(this=_column("t"), expression=whole(round(slope)))
         lines.append(exp.paren(exp.Add(this=whole(round((start - slope * low) * ERROR)), expression=rise)))
     mean = exp.paren(exp.IntDiv(this=exp.Greatest(this=whole(0), expressions=lines), expression=whole(ERROR)))
     count = exp.Add(this=_column("b0"), expression=whole(round(target.middle / target.step)))
