@@ -41,8 +41,12 @@ _FLATTEST = 0.1
 _STEEPER = 1.2
 # A direction whose variance is below twice its noise times the root of the columns is lifted to that, as in design.py.
 _LIFT = 2.0
-# Errors of counts are cut at so many spreads of the counts.
-_ERROR_SPREADS = 4
+# Errors of counts are cut at so many spreads of the counts, since what is cut makes predictions too low: at more where the noise
+# of a gradient is less than this part of the rows.
+_ERROR_SPREADS = (4.0, 16.0)
+_ERROR_NOISE = 0.005
+# A direction moves hardly where this many deviations of the noise would move its coefficient by 1.
+_CAUTION = 2.0
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ class PreparedSteps:
         """Look, ask for the moments, step, and count the held-out rows."""
         moments_frame, released = self.start.release(queryable)
         moments = moments_of(released.outputs[0].estimate, self.start.compiled, moments_frame)[-1]
-        fit = _Start.of(moments, self.compiled)
+        fit = _Start.of(moments, self.compiled, self.unit_noise * math.sqrt(self.limit))
         count = len(self.compiled.columns.numbers)
         frame = Frame(moments_frame.centers[:count], moments_frame.scales[:count], self.limit)
         step_share, held_share = self.shares
@@ -199,22 +203,6 @@ def _describe_coefficients(compiled: CompiledSteps) -> list[str]:
     return names
 
 
-def _explain(moments: NoisyMoments, places: list[int], noise: float) -> tuple[Floats, float, float]:
-    """Return the inverse of the squares and products of some columns, the last class's share, and the part of it they explain."""
-    matrix = moments.matrix
-    variances, vectors = np.linalg.eigh(soften(matrix[np.ix_(places, places)], noise))
-    lifted = np.maximum(variances, max(_LIFT * noise * math.sqrt(len(places)), 1.0))
-    inverse = (vectors / lifted) @ vectors.T
-    products = matrix[places, -1]
-    slopes = inverse @ products
-    share = float(matrix[0, -1] / moments.rows)
-    variance = max(moments.rows * share * (1 - share), 1.0)
-    # The noise of the slopes explains a part by itself.
-    by_noise = moments.variance * float(np.trace(inverse))
-    explained = (float(slopes @ products) - moments.rows * share**2 - by_noise) / variance
-    return inverse, share, min(max(explained, 0.0), 1.0)
-
-
 @dataclass(frozen=True)
 class _Start:
     """Where the steps begin, and the inverse of the curvature by which each goes."""
@@ -224,35 +212,54 @@ class _Start:
     most_error: int
 
     @classmethod
-    def of(cls, moments: NoisyMoments, compiled: CompiledSteps) -> _Start:
-        """Return where steps begin: at the mean of y, with the curvature of the moments at it."""
+    def of(cls, moments: NoisyMoments, compiled: CompiledSteps, gradient_noise: float) -> _Start:
+        """Return where steps begin: at the mean of y, with the curvature of the moments at it.
+
+        `gradient_noise` is the deviation of a gradient. A direction of curvature c moves by c / (c^2 + noise^2) times its
+        gradient: in full where its curvature shows, and hardly where the noise would move a coefficient by more than 1.
+        """
         matrix = moments.matrix
         numbers = len(compiled.columns.numbers)
         size = compiled.cells
         coefficients = np.zeros(size)
-        link = compiled.question.link
         noise = math.sqrt(moments.variance)
-        if link == "logistic":
-            # The target is the last category, of two values.
+        if compiled.question.link == "logistic":
             places = list(range(size))
-            inverse, share, explained = _explain(moments, places, noise)
-            share = min(max(share, 1e-4), 1 - 1e-4)
-            coefficients[0] = math.log(share / (1 - share))
-            most_error = 1
-            curvature = share * (1 - share) * max(min(1.0 - explained, _FLATTER), _FLATTEST)
         else:
             # The target is the last number, before the categories.
             places = [*range(1 + numbers), *range(2 + numbers, 1 + size)]
-            inverse, _, _ = _explain(moments, places, noise)
+        variances, vectors = np.linalg.eigh(soften(matrix[np.ix_(places, places)], noise))
+        lifted = np.maximum(variances, max(_LIFT * noise * math.sqrt(size), 1.0))
+        most_error = 1
+        counts = 1.0
+        if compiled.question.link == "logistic":
+            # The target is the last category, of two values.
+            share = min(max(float(matrix[0, -1] / moments.rows), 1e-4), 1 - 1e-4)
+            coefficients[0] = math.log(share / (1 - share))
+            products = vectors.T @ matrix[places, -1]
+            # The noise of the products explains a part by itself.
+            sums = float((products**2 / lifted).sum()) - moments.variance * float((1 / lifted).sum())
+            explained = (sums / moments.rows - share**2) / (share * (1 - share))
+            curvature = share * (1 - share) * max(min(1.0 - explained, _FLATTER), _FLATTEST)
+        else:
+            place = 1 + numbers
             target = moments.compiled.numbers[-1]
-            scale = moments.frame.scales[-1] * target.step
-            center = target.middle + moments.frame.centers[-1] * target.step
-            mean = max(center + scale * float(matrix[0, 1 + numbers]) / moments.rows, 0.01 * scale)
+            scale = moments.frame.scales[-1]
+            average = float(matrix[0, place]) / moments.rows
+            square = float(matrix[place, place]) / moments.rows - average**2
+            spread = scale * math.sqrt(max(square, 2 * noise / moments.rows))
+            least, most = _ERROR_SPREADS
+            spreads = min(max(_ERROR_NOISE * moments.rows / gradient_noise, least), most)
+            most_error = min(max(math.ceil(spreads * spread), 1), 2 * target.width)
+            # An error of 1 is of so many counts.
+            counts = most_error * target.step
+            mean = target.middle + target.step * (moments.frame.centers[-1] + scale * average)
+            mean = max(mean, counts / 100)
             coefficients[0] = math.log(mean)
-            most_error = min(_ERROR_SPREADS * moments.frame.scales[-1], 2 * target.width)
-            # An error of 1 is of so many counts, and a row's curvature is its mean.
-            curvature = _STEEPER * mean / (most_error * target.step)
-        return cls(coefficients, inverse / curvature, most_error)
+            curvature = _STEEPER * mean
+        curvatures = curvature * lifted
+        by = counts * curvatures / (curvatures**2 + (_CAUTION * counts * gradient_noise) ** 2)
+        return cls(coefficients, (vectors * by) @ vectors.T, most_error)
 
     def step(self, coefficients: Floats, gradient: Floats) -> Floats:
         """Return the coefficients after one step against a gradient, in rows."""

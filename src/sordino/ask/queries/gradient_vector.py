@@ -55,6 +55,8 @@ ERROR = 1 << 12
 # The scores between which probabilities and means are drawn as straight lines.
 _LOGISTIC_KNOTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 _LEAST_LOG = -8
+# Slopes of expected counts are whole numbers of these parts, or those of small means would be rounded to nothing.
+_FINE = 1 << 10
 # Held-out rows are counted by scores in bins of a quarter, from -8 to 8.
 SCORE_BINS = 64
 SCORE_BIN = Fraction(1, 4)
@@ -428,15 +430,16 @@ def _count_error(target: ScaledNumber, most_error: int) -> exp.Expression:
         low = quarter / 4
         start = math.exp(_LEAST_LOG + low) / target.step
         slope = 4 * start * (math.exp(0.25) - 1)
-        rise = exp.Mul(this=_column("t"), expression=whole(round(slope)))
-        lines.append(exp.paren(exp.Add(this=whole(round((start - slope * low) * ERROR)), expression=rise)))
-    mean = exp.paren(exp.IntDiv(this=exp.Greatest(this=whole(0), expressions=lines), expression=whole(ERROR)))
+        rise = exp.Mul(this=_column("t"), expression=whole(round(slope * _FINE)))
+        lines.append(exp.paren(exp.Add(this=whole(round((start - slope * low) * ERROR * _FINE)), expression=rise)))
+    # The mean and the count, both in parts of a step.
+    highest = exp.Greatest(this=whole(0), expressions=lines)
+    mean = exp.paren(exp.IntDiv(this=highest, expression=whole(_FINE)))
     count = exp.Add(this=_column("b0"), expression=whole(round(target.middle / target.step)))
-    error = exp.Sub(this=mean, expression=exp.paren(count))
-    cut = exp.Least(this=exp.Greatest(this=error, expressions=[whole(-most_error)]), expressions=[whole(most_error)])
-    shifted = exp.paren(
-        exp.Mul(this=exp.paren(exp.Add(this=cut, expression=whole(most_error))), expression=whole(ERROR))
-    )
+    error = exp.Sub(this=mean, expression=exp.paren(exp.Mul(this=exp.paren(count), expression=whole(ERROR))))
+    most = whole(most_error * ERROR)
+    cut = exp.Least(this=exp.Greatest(this=error, expressions=[whole(-most_error * ERROR)]), expressions=[most])
+    shifted = exp.paren(exp.Add(this=cut, expression=most.copy()))
     return exp.Sub(this=exp.paren(exp.IntDiv(this=shifted, expression=whole(most_error))), expression=whole(ERROR))
 
 
