@@ -267,6 +267,19 @@ def test_without_noise_steps_come_near_the_largest_likelihood() -> None:
     assert found == pytest.approx(maximum_likelihood(frame), abs=0.15)
 
 
+def test_counts_are_predicted_as_by_the_largest_likelihood() -> None:
+    """Also where the declared bound is far above all counts, and where one category hardly occurs."""
+    frame = rows(4000)
+    domain = sd.Domain({**DOMAIN.columns, "visits": sd.Integer(0, 5000)})
+    model = sd.models.poisson_regression(open_table(frame, domain), y="visits", x=["a", "b", "c"], epsilon=10**6)
+    expected = {"a": 0.5, "b": 1.2, "c = q": -0.8, "c = r": 0.0}
+    assert model.coefficients == pytest.approx(expected, abs=0.12)
+    assert model.predict(frame).mean() == pytest.approx(frame["visits"].mean(), rel=0.05)
+    assert model.predict({"a": [None, 4], "b": [0.0, 0.0], "c": ["p", "other"]}) == pytest.approx(
+        [math.nan] * 2, nan_ok=True
+    )
+
+
 def test_held_out_scores_are_those_of_the_rows() -> None:
     frame = rows(4000)
     frame["id"] = [f"u{i}" for i in range(4000)]

@@ -38,11 +38,14 @@ class ModelPlan:
     question: Any
     error: str
 
+    def __repr__(self) -> str:
+        return f"<plan of {self.model}: {self.cost.describe()}>"
+
     def __str__(self) -> str:
-        asked = (
+        queries = (
             "queries that follow from answers to earlier ones" if self.question is None else self.question.describe()
         )
-        lines = {"model": self.model, "cost": self.cost.describe(), "asks": asked, "error": self.error}
+        lines = {"model": self.model, "cost": self.cost.describe(), "asks": queries, "error": self.error}
         return "\n".join(f"{name:<7}{text}" for name, text in lines.items())
 
 
