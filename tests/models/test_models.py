@@ -203,7 +203,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("logistic_regression", CLASSES | {"x": ["zone"]}, DeclarationError, "what is predicted"),
     ("logistic_regression", CLASSES | {"assume_rows": 0}, DeclarationError, "assume_rows"),
     ("logistic_regression", CLASSES | {"validate": 3}, QuestionRefused, "two classes"),
-    ("logistic_regression", CLASSES | {"y": "new", "validate": True}, DeclarationError, "validate"),
+    ("logistic_regression", {"y": "new", "x": ["area"], "validate": True}, DeclarationError, "validate"),
     ("poisson_regression", {"y": "zone", "x": ["area"]}, QuestionRefused, "logistic_regression"),
     ("poisson_regression", {"y": "price", "x": ["area"]}, QuestionRefused, "below 0"),
     ("poisson_regression", {"y": "open", "x": ["area"]}, QuestionRefused, "bound"),

@@ -12,7 +12,7 @@ import numpy as np
 from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.ask.queries.gradient_vector import SteppedRegression
-from sordino.core.domain import Boolean, Category, Column
+from sordino.core.domain import Column, Integer, Real
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.loss import Loss, LossArguments, show_arguments
 from sordino.models.columns import (
@@ -165,7 +165,7 @@ def poisson_question(
     if not hasattr(table, "domain"):
         raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
     target = require_column(table.domain, y, "y")
-    if isinstance(target, (Category, Boolean)):
+    if not isinstance(target, (Integer, Real)):
         raise QuestionRefused(
             f"y is {y!r}, which is no number: sd.models.logistic_regression predicts categories and booleans"
         )
