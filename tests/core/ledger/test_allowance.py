@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
+from mistyping import mistype
 from postgres_server import Server
 from sordino.core.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.core.ledger.allowance import AllowanceSums, describe_years, months_of, shift_month
@@ -179,12 +180,12 @@ def test_another_allowance_holds_from_the_next_period_on() -> None:
 
 
 REFUSED: list[tuple[Callable[[], sd.Allowance], str]] = [
-    (lambda: sd.Allowance("decade", epsilon=1), "month, quarter or year"),  # type: ignore[arg-type]
+    (lambda: sd.Allowance(mistype("decade"), epsilon=1), "month, quarter or year"),
     (lambda: sd.Allowance("year"), "epsilon"),
     (lambda: sd.Allowance("year", epsilon=6), "an allowance of epsilon 6 is above the cap of 5"),
     (lambda: sd.Allowance("year", rho=1), "an allowance is of its cap's kind: state epsilon"),
     (lambda: sd.Allowance("year", epsilon=0), "epsilon|above 0"),
-    (lambda: sd.Allowance("year", epsilon=1, rolling="yes"), "true or false"),  # type: ignore[arg-type]
+    (lambda: sd.Allowance("year", epsilon=1, rolling=mistype("yes")), "true or false"),
 ]
 
 
@@ -341,14 +342,15 @@ def test_a_curator_refuses_a_question_beyond_its_years_allowance() -> None:
             privacy_unit="row",
             budget=sd.ZCDP(2),
             ledger=None,
-            allowance=sd.ZCDP(1),  # type: ignore[call-overload]
+            allowance=mistype(sd.ZCDP(1)),
         )
 
 
 def test_the_sentence_on_ten_years_is_true() -> None:
     """No span of ten years of months spends more than it says, at full allowances, wherever the span begins."""
-    for every, rolling in (("year", False), ("year", True), ("quarter", False), ("month", True)):
-        allowance = sd.Allowance(every, epsilon=1, rolling=rolling)  # type: ignore[arg-type]
+    cases: list[tuple[Any, bool]] = [("year", False), ("year", True), ("quarter", False), ("month", True)]
+    for every, rolling in cases:
+        allowance = sd.Allowance(every, epsilon=1, rolling=rolling)
         words = describe_years(allowance, sd.PureDP(10_000))
         size = {"month": 1, "quarter": 3, "year": 12}[every]
         assert f"loses at most epsilon {120 // size + 1} in that time" in words
