@@ -341,6 +341,10 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: sd.tabulate(["year"], errors={"sex": 3}), "errors name a table 'sex'"),
     (lambda: sd.tabulate(["year"], errors={"year": 0}), "half-width above 0"),
     (lambda: UNTYPED(["year"], errors=[3]), "errors are half-widths by table"),
+    (lambda: UNTYPED(["year"], errors={3: 3}), "errors are by table"),
+    (lambda: UNTYPED(["year"], weights={("year", 3): 3}), "weights are by table"),
+    (lambda: sd.tabulate(["year"], errors={"year": "3%"}), "a share of nothing"),
+    (lambda: sd.tabulate(["year"], errors={"year": "3% of the smallest"}), "public counts of it"),
     (lambda: UNTYPED(["year"], objective="most"), 'objective is "sum" or "greatest"'),
     (lambda: sd.tabulate(["year"], errors={"year": 3}, objective="greatest"), "without objective"),
     (lambda: sd.tabulate(["year"], {"m": sd.mean("income")}), "'m' is the mean of income"),
@@ -416,6 +420,46 @@ def test_a_record_that_no_builder_makes_is_refused() -> None:
     ):
         with pytest.raises(sd.errors.SordinoError):
             question_from_json({**plain, **change})
+
+
+def test_an_error_may_be_a_share_of_a_public_figure() -> None:
+    people = protect(rows(), DOMAIN, budget=RHO)
+    table = ("region", "sex")
+    public: Any = {"region": [{"region": r, "count": c} for r, c in (("north", 130), ("east", 120), ("south", 140))]}
+
+    def plan(error: Any) -> Any:
+        return people.plan(sd.tabulate([table], errors={table: error}, invariants=public), rho=1).error(0.95)
+
+    assert plan("25% of 120") == plan("25% of the smallest region") == plan(30)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 95, "0.95", None])
+def test_errors_and_intervals_have_a_confidence_between_0_and_1(confidence: Any) -> None:
+    plan = protect(rows(10), DOMAIN, budget=RHO).plan(sd.tabulate(["year"]), rho=1)
+    with pytest.raises(sd.errors.DeclarationError, match="between 0 and 1"):
+        plan.error(confidence)
+    tables = protect(rows(10), DOMAIN, budget=RHO).ask(plan).tables
+    for read in (tables.to_arrow, tables.shown):
+        with pytest.raises(sd.errors.DeclarationError, match="between 0 and 1"):
+            read("year", confidence=confidence)
+
+
+@pytest.mark.parametrize("columns", [3, None, ["year", 3], "yaer", []])
+def test_a_table_that_was_not_asked_for_is_named(columns: Any) -> None:
+    tables = protect(rows(10), DOMAIN, budget=RHO).ask(sd.tabulate(["year"]), rho=1).tables
+    with pytest.raises(sd.errors.UnknownName, match="table"):
+        tables[columns]
+    assert columns == [] or columns not in tables
+
+
+def test_a_batch_states_the_largest_error_of_several_measures() -> None:
+    people = protect(rows(), DOMAIN, budget=RHO)
+    both = sd.tabulate(["year", "sex"], {"count": sd.count(), "income": sd.sum("income")})
+    questions: list[Any] = [both, sd.count()]
+    batch: Any = people.plan(questions, rho=1)
+    largest = max(errors["income"] for errors in batch.plans[0].error(0.95).values())
+    assert batch.to_dict()["errors"][0] == largest
+    assert f"+-{largest:,.4f}"[:8] in batch.describe()
 
 
 def test_a_batch_holds_tabulations_beside_other_questions() -> None:

@@ -226,6 +226,23 @@ def check_loss(loss: LossArguments) -> Loss:
     return read_loss(**loss)
 
 
+def predictor_names(predictors: Predictors) -> tuple[str, ...]:
+    """Return the names of a model's coefficients: its numbers, and each category's values but the first."""
+    names = [name_term(term) for term in predictors.numbers]
+    for name in predictors.categories:
+        values = declared_values(dict(predictors.declared)[name])
+        names += [f"{name} = {'(missing)' if value is None else value}" for value in values[1:]]
+    return tuple(names)
+
+
+def check_folds(validate: int | None) -> None:
+    """Raise DeclarationError for held-out units that are not one in so many."""
+    if validate is not None and (
+        isinstance(validate, bool) or not isinstance(validate, int) or not 2 <= validate <= 100
+    ):
+        raise DeclarationError("holds one unit in so many out: a whole number from 2 to 100", key="validate")
+
+
 def check_rows(assume_rows: int | None, parameters: int) -> None:
     """Raise QuestionRefused where the rows that are assumed, a public number, are fewer than a model has parameters."""
     if assume_rows is None:

@@ -21,6 +21,7 @@ from sordino.models.columns import (
     Table,
     Term,
     ask_for,
+    check_folds,
     check_loss,
     check_rows,
     declared_values,
@@ -315,10 +316,7 @@ def moments_for(
     parameters = 1 + len(predictors.numbers)
     parameters += sum(len(declared_values(dict(predictors.declared)[name])) - 1 for name in predictors.categories)
     check_rows(assume_rows, parameters)
-    if validate is not None and (
-        isinstance(validate, bool) or not isinstance(validate, int) or not 2 <= validate <= 100
-    ):
-        raise DeclarationError("holds one unit in so many out: a whole number from 2 to 100", key="validate")
+    check_folds(validate)
     numbers = groups_of((*predictors.numbers, y))
     return MomentMatrix(numbers, groups_of(predictors.categories), validate or 1), predictors
 

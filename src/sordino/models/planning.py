@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from sordino.core.errors import DeclarationError, arg, nearest
 from sordino.core.loss import Loss, LossArguments, read_loss, show_arguments
-from sordino.models.classification import counts_question, discriminant_question
+from sordino.models.classification import counts_question, logistic_question
 from sordino.models.clusters import check_clusters
 from sordino.models.columns import Table
 from sordino.models.components import components_question
@@ -17,7 +17,7 @@ from sordino.models.linear import moments_for
 # The models by the names of their functions: the one place that lists what each is planned with.
 MODELS = {
     "linear_regression": ("y", "x", "validate", "assume_rows"),
-    "logistic_regression": ("y", "x", "assume_rows"),
+    "logistic_regression": ("y", "x", "validate", "assume_rows"),
     "naive_bayes": ("y", "x"),
     "pca": ("columns", "components", "scale"),
     "kmeans": ("columns", "clusters", "scale", "assume_rows"),
@@ -98,7 +98,7 @@ def _question(model: str, table: Table, given: dict[str, Any]) -> Any:
         arguments = {name: given[name] for name in MODELS[model]}
         return moments_for(table, **arguments)[0]
     if model == "logistic_regression":
-        return discriminant_question(table, y=given["y"], x=given["x"], assume_rows=given["assume_rows"])[0]
+        return logistic_question(table, **{name: given[name] for name in MODELS[model]})[0]
     if model == "naive_bayes":
         return counts_question(table, y=given["y"], x=given["x"])[0]
     return components_question(table, given["columns"], given["components"])[0]

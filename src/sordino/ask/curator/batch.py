@@ -16,8 +16,9 @@ from sordino.ask.curator.question_reading import registered_procedure
 from sordino.ask.queries.aggregation import Aggregation, Grouping
 from sordino.ask.queries.expressions.nodes import describe
 from sordino.ask.queries.query import Aggregate
+from sordino.ask.queries.sql.block_splitter import GROUPINGS
+from sordino.ask.queries.sql.outside_select import KEY
 from sordino.ask.queries.sql.parse import SqlText
-from sordino.ask.queries.sql.statement import GROUPINGS, KEY
 from sordino.ask.queries.tabulation import Tabulation, check_tabulation, describe_left_out
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, SordinoError, arg
 from sordino.core.estimates.table_cells import name_table
@@ -419,6 +420,8 @@ def _largest_error(plan: Plan, confidence: float) -> float | None:
     """Return the largest expected error of a question's answers, None where one depends on the rows."""
     expected = plan.error(confidence)
     errors = list(expected.values()) if isinstance(expected, dict) else [expected]
+    # A tabulation states an error of each measure in each table.
+    errors = [one for error in errors for one in (error.values() if isinstance(error, dict) else [error])]
     return None if not errors or any(e is None for e in errors) else float(max(errors))
 
 

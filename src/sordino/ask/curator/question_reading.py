@@ -17,9 +17,10 @@ from sordino.ask.queries.build import AggregateExpr, as_aggregation
 from sordino.ask.queries.expressions.nodes import Released, has_exists
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
+from sordino.ask.queries.sql.block_splitter import ReleasedQuery
 from sordino.ask.queries.sql.moments import reads_clock
 from sordino.ask.queries.sql.parse import SqlText, parse_question
-from sordino.ask.queries.sql.statement import ReleasedQuery, read_statement, surrounds_questions
+from sordino.ask.queries.sql.statement import read_statement, surrounds_questions
 from sordino.ask.queries.sql.text import is_same_table
 from sordino.ask.queries.tabulation import Tabulation
 from sordino.core.domain import Boolean, Category, Domain, Identifier

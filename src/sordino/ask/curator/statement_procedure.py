@@ -37,9 +37,11 @@ from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Released
 from sordino.ask.queries.expressions.released import ReleasedValues, label_text, whole_steps
 from sordino.ask.queries.queryable import ReleaseContent
+from sordino.ask.queries.sql.block_splitter import ReleasedQuery
 from sordino.ask.queries.sql.noise_lineage import Noise, follow_noise, table_answers
+from sordino.ask.queries.sql.outside_select import BLOCK, ROW, Trace
 from sordino.ask.queries.sql.released_range import released_range
-from sordino.ask.queries.sql.statement import BLOCK, ROW, ReleasedQuery, Statement, Trace
+from sordino.ask.queries.sql.statement import Statement
 from sordino.core.accounting.events import Composed, LaplaceEvent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.computed import Computed
@@ -502,7 +504,7 @@ def _public_answer(name: str, table: pa.Table, columns: Sequence[tuple[str, str]
 def trace_noise(statement: ReleasedStatement, names: Sequence[str], *, traced: bool) -> tuple[list[Noise], str]:
     """Return how noise reaches each column of the answer, and the outside query with a column that identifies its rows."""
     from sordino.ask.engines.replicates import identify_rows
-    from sordino.ask.queries.sql.statement import read_outside
+    from sordino.ask.queries.sql.outside_select import read_outside
 
     tables = [block.name for block in (*statement.blocks, *statement.public)]
     noises: list[Noise] = []

@@ -125,6 +125,7 @@ def release_period(
     period: Period,
     form: given.AnswerForm = None,
     output: given.OutputFile = None,
+    plot: given.PictureFile = None,
     confidence: given.Confidence = 0.95,
     spender: given.Spender = None,
     project: given.ProjectPath = None,
@@ -134,11 +135,14 @@ def release_period(
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import open_if_named
+    from sordino.cli.shared.drawing import open_picture
 
     answer_format = chosen_format(form, output)
     series = _open_again(project, name, spender)
-    with open_if_named(output) as target:
-        deliver([series.release(period)], answer_format, confidence=confidence, target=target, quiet=quiet)
+    with open_if_named(output) as target, open_picture(plot, confidence=confidence, quiet=quiet) as draw:
+        release = series.release(period)
+        deliver([release], answer_format, confidence=confidence, target=target, quiet=quiet)
+        draw(release)
 
 
 def show_series(
@@ -146,10 +150,12 @@ def show_series(
     first: Annotated[str | None, given.option("--from", "PERIOD", "The first period of a window.")] = None,
     last: Annotated[str | None, given.option("--to", "PERIOD", "The last period of a window.")] = None,
     form: given.TextForm = given.TextFormat.table,
+    plot: given.PictureFile = None,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
     """List the series, or what one has released: every period, or the total of a window. It costs nothing."""
+    from sordino.cli.shared.drawing import open_picture
     from sordino.core.errors import DeclarationError
 
     if (first is None) != (last is None):
@@ -157,10 +163,16 @@ def show_series(
     if name is None:
         if first is not None:
             raise DeclarationError("a window is of one series: name it", key="--from")
+        if plot is not None:
+            raise DeclarationError("draws one series over time: name it", key="--plot")
         _list_series(project, form, quiet=quiet)
         return
     series = _open_again(project, name, None)
     if first is not None and last is not None:
+        if plot is not None:
+            raise DeclarationError(
+                "draws all that was released, and a window is one number: leave one out", key="--plot"
+            )
         window = series.window(first, last)
         say(window.to_json() if form is given.TextFormat.json else str(window))
         return
@@ -168,6 +180,8 @@ def show_series(
         note(f"nothing of the series {name} was released so far", quiet=quiet, aside=False)
         return
     _show_rows(series.table.to_pylist(), form)
+    with open_picture(plot, quiet=quiet) as draw:
+        draw(series)
 
 
 def _show_rows(rows: list[dict[str, Any]], form: given.TextFormat) -> None:

@@ -130,11 +130,16 @@ def model_show(
     form: Annotated[
         CardFormat, typer.Option("--format", help="The card as text, json, or an html page.")
     ] = CardFormat.text,
+    plot: given.PictureFile = None,
 ) -> None:
     """Show the card of a model: what it predicts, its cost, and what is to be known of it."""
+    from sordino.cli.shared.drawing import open_picture
     from sordino.models.record import load
 
-    card = load(file).card
+    model = load(file)
+    with open_picture(plot) as draw:
+        draw(model)
+    card = model.card
     say({"text": card.to_text, "json": card.to_json, "html": card.to_html}[form.value]())
 
 
