@@ -74,6 +74,17 @@ class Series:
         step = self._queryable.step_at(index)
         return self._make_release(self._queryable.advance(index) if step is None else step)
 
+    def check(self, period: Period) -> None:
+        """Raise QuestionRefused for a period that could not be released now, as `release` would; nothing is released."""
+        self._check_open()
+        self._queryable.check_next(self._read(period))
+
+    def step(self, period: Period) -> int:
+        """Return the number of a period of the series: 1 for its first, which is the first released unless it was stated."""
+        index = self._read(period)
+        start = self._queryable.start()
+        return 1 if start is None else index - start + 1
+
     def window(self, first: Period, last: Period) -> Release:
         """Return the total of the periods from `first` to `last`, both included, from what was released; it costs nothing.
 
