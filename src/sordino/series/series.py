@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -228,14 +229,15 @@ class Series:
         """Return the least true value: a count of rows, and a sum of numbers of at least 0, is never below 0."""
         return 0 if self._queryable.compiled.bounds[0] >= 0 else None
 
-    def _keys(self) -> list[Key]:
+    @cached_property
+    def _keys(self) -> tuple[Key, ...]:
         compiled = self._queryable.compiled
         rows = list(itertools.product(*(key.labels for key in compiled.keys)))
         columns = list(zip(*rows, strict=True)) if rows and rows[0] else []
-        return [
+        return tuple(
             Key(name, labels, label_kind(list(key.labels)))
             for name, labels, key in zip(compiled.question.names, columns, compiled.keys, strict=True)
-        ]
+        )
 
     def _shape(
         self, words: str, step: SeriesStep, columns: Mapping[str, tuple[Sequence[int], Fraction, int | None]]
@@ -255,7 +257,7 @@ class Series:
         return replace(
             opening,
             question=f"{question.measure.describe()}{by} {words}",
-            keys=tuple(self._keys()),
+            keys=self._keys,
             outputs=tuple(outputs),
             notes=notes,
             time=step.time,

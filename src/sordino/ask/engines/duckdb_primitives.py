@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from sordino.ask.engines.engine import BoundedRelation
@@ -76,7 +77,7 @@ class DuckDBPrimitives(SqlPrimitives):
 
     def _text_place(self, cell: str, values: Sequence[str]) -> str:
         # small numbers group fastest
-        return f"enum_code(TRY_CAST({cell} AS ENUM({', '.join(map(quote_text, values))})))"
+        return f"enum_code(TRY_CAST({cell} AS {_write_enum(tuple(values))}))"
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values: by a join with the list of them."""
@@ -352,6 +353,12 @@ def _decimal(steps: int, digits: int, places: int) -> str:
     """Return a number of steps of 10^-places as a literal of DECIMAL(digits, places)."""
     number = Decimal(steps).scaleb(-places, Context(prec=digits + 1))
     return f"CAST('{number:f}' AS DECIMAL({digits}, {places}))"
+
+
+@lru_cache(maxsize=32)
+def _write_enum(values: tuple[str, ...]) -> str:
+    """Return the type whose codes are the places of texts, written once for the values of a column."""
+    return f"ENUM({', '.join(map(quote_text, values))})"
 
 
 def _list_places(values: Sequence[str]) -> str:
