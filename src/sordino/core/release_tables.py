@@ -84,6 +84,13 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
         question = f"{names} by {' and '.join(table)}" if table else f"{names} in all"
         return replace(self._release, question=question, keys=tuple(keys), outputs=tuple(outputs), layout=())
 
+    def with_keys(self, table: tuple[str, ...]) -> Any:
+        """Return the release with the rows of one table alone, in all of its columns."""
+        rows = self._rows[table]
+        keys = [replace(key, labels=key.labels[rows.start : rows.stop]) for key in self._release.keys]
+        outputs = [replace(one, estimate=take_rows(one.estimate, rows)) for one in self._outputs]
+        return replace(self._release, keys=tuple(keys), outputs=tuple(outputs))
+
     def plot(self, *columns: str, confidence: float = CONFIDENCE, title: str | None = None) -> Any:
         """Return the picture of one table, `tables.plot("region", "sex")`; of all, without columns, as `release.plot()`."""
         thing = self.answer(columns) if columns else self._release

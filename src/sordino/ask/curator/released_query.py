@@ -18,6 +18,7 @@ from sordino.ask.curator.statement_procedure import (
     shown_names,
     trace_noise,
 )
+from sordino.ask.queries.expressions.sql_trees import and_parts, trees
 from sordino.ask.queries.sql.block_splitter import ANSWER
 from sordino.ask.queries.sql.outside_select import BLOCK, ROW, VALUE
 from sordino.ask.queries.sql.statement import read_over_answer
@@ -32,12 +33,15 @@ from sordino.core.accounting.events import (
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement
 from sordino.core.estimates.selected import Selected
+from sordino.core.estimates.table_cells import BY_COLUMNS, name_table
 from sordino.core.loss import Event
 from sordino.core.release import Key, Release
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Rows of a tabulation beyond which a SELECT reads the one table that it names alone.
+_MANY_ROWS = 20_000
 # What answers a question whose keys are public; of any other event, a selection of keys may be a part.
 _NOISES = (BoundedRangeEvent, DiscreteGaussianEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent)
 
@@ -58,6 +62,8 @@ def query_release(release: Release, text: str) -> Release:
         raise QuestionRefused(f'query takes SQL, such as "SELECT * FROM {ANSWER}", not a {type(text).__name__}')
     if not release.parts or release.is_search:
         raise QuestionRefused("this release has no table to be queried: it is a search, or its answer is a model")
+    whole = release
+    release = _read_named_table(release, text)
     table = local_times(release.to_arrow())
     kinds = [_sql_type(kind) for kind in table.schema.types]
     truths = [name for name, kind in zip(release.columns, kinds, strict=True) if kind == "BOOLEAN"]
@@ -88,7 +94,7 @@ def query_release(release: Release, text: str) -> Release:
     if release.statement is None:
         outputs = tuple(o if o.name in traced else add_replicates(o, names, noises, replicated) for o in outputs)
     return replace(
-        release,
+        whole,
         question=f"{' '.join(text.split())}, where {ANSWER} is {release.question}",
         keys=keys,
         outputs=outputs,
@@ -97,6 +103,37 @@ def query_release(release: Release, text: str) -> Release:
         notes=(*release.notes, f"computed from the answer of charge {release.charge}, at no cost"),
         chosen=(),
     )
+
+
+def _read_named_table(release: Release, text: str) -> Release:
+    """Return a tabulation's release without the rows of other tables than the one that a SELECT names, if there are many rows.
+
+    `WHERE by_columns = 'region, sex' AND ...` of the only SELECT that reads the answer leaves all others out, so nothing that
+    it gives changes, and the noise of the others need not be drawn.
+    """
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    exp = trees()
+    if not release.is_tabulation or len(release.keys[0].labels) <= _MANY_ROWS:
+        return release
+    try:
+        tree = sqlglot.parse_one(text, read="duckdb")
+    except SqlglotError:
+        return release
+    reads = [node for node in tree.find_all(exp.Table) if node.name.lower() == ANSWER]
+    select = reads[0].find_ancestor(exp.Select) if len(reads) == 1 else None
+    where = None if select is None or select.args.get("joins") else select.args.get("where")
+    for part in and_parts(None if where is None else where.this):
+        is_name = (
+            isinstance(part, exp.EQ) and isinstance(part.this, exp.Column) and part.this.name.lower() == BY_COLUMNS
+        )
+        if is_name and isinstance(part.expression, exp.Literal) and part.expression.is_string:
+            named = next((t for t in release.tables if name_table(t) == part.expression.this), None)
+            if named is not None:
+                of_table: Release = release.tables.with_keys(named)
+                return of_table
+    return release
 
 
 def _as_block(release: Release, types: Sequence[tuple[str, str]], height: int) -> BlockAnswer:

@@ -53,6 +53,13 @@ class BlockAnswer:
     chosen: str = ""
 
     @property
+    def drawn(self) -> int:
+        """Its rows, or the numbers that a replicate of them is drawn from where these are many more."""
+        of_tables = [column.drawn_numbers for _, _, column in self.columns if isinstance(column, TableCells)]
+        most = max(of_tables, default=0)
+        return max(self.height, most) if most * _FEWEST > _MOST_ROWS else self.height
+
+    @property
     def height(self) -> int:
         """The number of its rows."""
         return max((len(cells_of(c)) for _, _, c in self.columns), default=0)
@@ -74,7 +81,7 @@ class ReleasedStatement:
     @property
     def is_small(self) -> bool:
         """Whether its replicates fit in memory, and its public tables in a release."""
-        rows = len(self.identity) + sum(block.height for block in self.blocks)
+        rows = len(self.identity) + sum(block.drawn for block in self.blocks)
         public = sum(block.height * len(block.columns) for block in self.public)
         return rows * _FEWEST <= _MOST_ROWS and public <= _MOST_PUBLIC
 
@@ -106,7 +113,7 @@ class ReleasedStatement:
 
     def _count(self, confidence: float) -> int | None:
         """Return how many replicates are drawn; None where that would be too many."""
-        rows = max(1, len(self.identity) + sum(block.height for block in self.blocks))
+        rows = max(1, len(self.identity) + sum(block.drawn for block in self.blocks))
         needed = math.ceil(2 / (1.0 - confidence)) - 1
         count = max(_FEWEST, min(_MOST, _ROWS // rows), needed)
         return count if count * rows <= _MOST_ROWS else None

@@ -22,6 +22,8 @@ from sordino.core.noise.laws import NoiseLaw
 
 Finish = Literal["whole", "linear", "raw"]
 
+# Beyond so many numbers a replicate, the noise of one table is drawn without what no cell of it needs.
+_MANY = 20_000
 # What an end may be off by for the rounding of floats.
 _CLOSE = 1e-6
 # Numbers below it are 64-bit integers with room to add two of them.
@@ -31,14 +33,19 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _write_places(places: Sequence[int]) -> Any:
-    """Return the places of the shown rows as JSON data: none where they are all rows, and many."""
+    """Return the places of the shown rows as JSON data: the ends alone where they are many rows, one after the other."""
     if isinstance(places, range) and len(places) > LISTED:
-        return None
+        return {"from": places.start, "to": places.stop}
     return write_numbers(places)
 
 
 def _read_places(data: Any) -> Sequence[int] | None:
-    return None if data is None else read_numbers(data)
+    """Return the places of the shown rows; None, as earlier records have it, where they are all rows."""
+    if data is None:
+        return None
+    if isinstance(data, dict) and set(data) == {"from", "to"}:
+        return range(int(data["from"]), int(data["to"]))
+    return read_numbers(data)
 
 
 # Columns of numbers in a record: those of many rows are packed.
@@ -230,6 +237,13 @@ class TableCells:
         `points` gives so many numbers between 0 and 1, at which the laws of the noise are taken.
         """
         released = np.asarray(self.linear or self.cells).astype(np.float64)
+        alone = self._only_table()
+        if alone is not None:
+            start = self.starts()[alone]
+            values = self._draw_table(alone, released[start : start + self.sizes[alone]], count, points)
+            rows = self._rows()
+            within = slice(rows.start - start, rows.stop - start) if isinstance(rows, slice) else rows - start
+            return values[:, within]
         if self.strategy is not None:
             noise = load_feature("draw_table_noise")(self.strategy, count, points) * float(self.unit)
         else:
@@ -241,6 +255,57 @@ class TableCells:
                 )
             noise = np.concatenate(drawn, axis=1)
         return (released[None, :] - noise)[:, self._rows()]
+
+    @property
+    def drawn_numbers(self) -> int:
+        """How many numbers are drawn for each replicate: those of every vector, or of what the one table shown needs."""
+        alone = self._only_table()
+        if alone is not None and self.strategy is None:
+            return self.sizes[alone]
+        strategy = self.strategy if alone is None else self._strategy_of(alone)
+        if strategy is None:
+            return len(self.cells)
+        return sum(math.prod(strategy.sizes[axis] for axis in axes) for axes in strategy.measured)
+
+    def _only_table(self) -> int | None:
+        """Return the place of the only table with shown rows, where so many cells are held that the others are left alone."""
+        if (
+            len(self.cells) <= _MANY
+            or not self.places
+            or (self.strategy is not None and self.strategy.form != "residuals")
+        ):
+            return None
+        first = self.places[0] if isinstance(self.places, range) else min(self.places)
+        last = self.places[-1] if isinstance(self.places, range) else max(self.places)
+        starts = self.starts()
+        for place, (start, end) in enumerate(itertools.pairwise(starts)):
+            if start <= first and last < end:
+                return place
+        return None
+
+    def _strategy_of(self, table: int) -> TableStrategy | None:
+        """Return what one table's cells follow from: the residuals of its own parts."""
+        if self.strategy is None:
+            return None
+        axes = set(self.strategy.tables[table])
+        kept = [place for place, own in enumerate(self.strategy.measured) if set(own) <= axes]
+        return replace(
+            self.strategy,
+            tables=(self.strategy.tables[table],),
+            measured=tuple(self.strategy.measured[place] for place in kept),
+            laws=tuple(self.strategy.laws[place] for place in kept),
+        )
+
+    def _draw_table(self, table: int, released: Array, count: int, points: Callable[[int], Any]) -> Array:
+        """Return what the true values of one table may be, in `count` replicates."""
+        strategy = self._strategy_of(table)
+        if strategy is not None:
+            noise = load_feature("draw_table_noise")(strategy, count, points)
+        else:
+            law = self.noise[table].own
+            assert law is not None
+            noise = np.asarray(law.quantiles(points(count * len(released)))).reshape(count, -1)
+        return np.asarray(released[None, :] - noise * float(self.unit))
 
     def _rows(self) -> Any:
         """Return the places of the shown rows, to index an array with."""
