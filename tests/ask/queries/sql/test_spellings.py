@@ -58,6 +58,10 @@ JOINED = "SELECT zone, COUNT(*) AS n FROM people JOIN regions ON people.state = 
             "SELECT COUNT(*) FILTER (WHERE WIDTH_BUCKET(age, 0, 90, 9) > 3) AS n FROM people",
             "SELECT COUNT(CASE WHEN WIDTH_BUCKET(age, 0, 90, 9) > 3 THEN 1 END) AS n FROM people",
         ),
+        (
+            "SELECT SUM(NVL2(job, age, 0)) AS s FROM people",
+            "SELECT SUM(CASE WHEN job IS NOT NULL THEN age ELSE 0 END) AS s FROM people",
+        ),
         ("SELECT VAR(age) AS v FROM people", "SELECT VAR_SAMP(age) AS v FROM people"),
         ("SELECT STD(age) AS s FROM people", "SELECT STDDEV(age) AS s FROM people"),
         ("SELECT STDEV(age) AS s FROM people", "SELECT STDDEV_SAMP(age) AS s FROM people"),

@@ -470,6 +470,16 @@ def _where_present(value: Any, other: Any) -> Any:
     return _case(kinds.Not(this=kinds.Is(this=other.copy(), expression=kinds.Null())), value)
 
 
+def _present_or_missing(node: Any) -> Any:
+    """NVL2(x, a, b) is CASE WHEN x IS NOT NULL THEN a ELSE b END."""
+    from sqlglot import exp as kinds
+
+    present = kinds.Not(this=kinds.Is(this=node.this, expression=kinds.Null()))
+    case = _case(present, node.args["true"])
+    case.set("default", node.args.get("false"))
+    return case
+
+
 def _bucket(node: Any) -> Any:
     """WIDTH_BUCKET(x, l, u, n) counts n equal bins from l to u from 1; 0 is below l, n + 1 from u on."""
     from sqlglot import exp as kinds
@@ -620,6 +630,7 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "EQ": _any_of,
     "Filter": _filter,
     "NEQ": _none_of,
+    "Nvl2": _present_or_missing,
     "RegrIntercept": _intercept,
     "RegrR2": _determination,
     "RegrSlope": _slope,
