@@ -145,7 +145,7 @@ BUDGETS: dict[str, tuple[Any, dict[str, Any]]] = {
     "pair, counted as rho": (sd.ZCDP(100, "1e-3"), {"epsilon": 2, "delta": "1e-6"}),
     "rho": (sd.ZCDP(100, "1e-3"), {"rho": "0.1"}),
 }
-# Of a pair the table with wide columns, which has all of the other's; the table alone, and every part, are fitted by the deep tests.
+# Of a pair the table with wide columns, which has all of the other's; that table, and every part, are fitted by the deep tests.
 FITS = [
     pytest.param(budget, fits, wide, marks=[pytest.mark.deep] * deep)
     for budget, fits, wide, deep in (
