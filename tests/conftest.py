@@ -77,31 +77,52 @@ hypothesis.settings.load_profile("patient")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Shares of few tests that take ten seconds of processor time or more. Workers take shares of many tests first, and would wait for
-# these at the end of a run.
+# Shares of few tests that take four seconds of processor time or more, the longest first. Workers take shares of many tests
+# first, and would wait for these at the end of a run. Those that fork stand at the beginning: a fork copies what maps a worker's
+# memory, which grows to a gigabyte.
 LONG = (
     "spark",
+    "tests/test_forks.py",
+    "tests/series/test_state.py",
+    "tests/core/ledger/test_concurrency.py",
+    "tests/synth/test_pair_forest.py",
     "tests/test_mutants.py",
+    "tests/core/estimates/test_formula.py",
     "tests/docs/test_tours.py",
     "tests/examples/test_examples.py",
     "tests/ask/curator/test_replicates.py",
-    "tests/ask/engines/test_collations.py",
     "tests/ask/engines/test_ibis.py",
-    "tests/ask/engines/test_same_people.py",
-    "tests/ask/engines/test_sql_neighbors.py",
     "tests/ask/engines/test_unit_windows.py",
-    "tests/attacks/test_doors.py",
-    "tests/cli/serve/test_serve.py",
-    "tests/cli/test_interrupt.py",
-    "tests/clients/test_survey.py",
-    "tests/core/estimates/test_formula.py",
-    "tests/fuzz/test_fuzz.py",
     "tests/lab/risk/test_declared_tables.py",
-    "tests/lab/sensitivity/test_brute_force.py",
-    "tests/serve/server/test_busy_visitors.py",
-    "tests/serve/server/test_models_over_http.py",
     "tests/serve/workbench/test_pages.py",
-    "tests/synth/test_pair_forest.py",
+    "tests/attacks/test_doors.py",
+    "tests/ask/engines/test_sql_neighbors.py",
+    "tests/serve/server/test_models_over_http.py",
+    "tests/cli/serve/test_serve.py",
+    "tests/clients/test_survey.py",
+    "tests/reporting/test_charts.py",
+    "tests/ask/engines/test_unit_rows.py",
+    "tests/reporting/test_risks.py",
+    "tests/ask/engines/test_collations.py",
+    "tests/serve/assistant/test_tools.py",
+    "tests/privacy/test_records.py",
+    "tests/serve/server/test_busy_visitors.py",
+    "tests/synth/test_sampling.py",
+    "tests/lab/sensitivity/test_brute_force.py",
+    "tests/reporting/test_every_release.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/test_architecture.py",
+    "tests/synth/test_interval_coverage.py",
+    "tests/privacy/test_transcripts.py",
+    "tests/ask/engines/test_same_people.py",
+    "tests/answers/test_seeded_answers.py",
+    "tests/attacks/test_sql_injection.py",
+    "tests/serve/server/test_open_files.py",
+    "tests/ask/engines/test_postgres_questions.py",
+    "tests/privacy/test_one_use.py",
+    "tests/core/estimates/test_whole_values.py",
+    "tests/cli/test_readme.py",
+    "tests/cli/test_interrupt.py",
 )
 
 

@@ -11,13 +11,18 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from sqlglot import exp
 
 import sordino as sd
 from ask.engines.support import ask, assert_within_sensitivity, engine_of
 from sordino.ask.curator.project_check import check_against_data
+from sordino.ask.engines.compare import _reading
+from sordino.ask.engines.duckdb import DuckDBEngine
+from sordino.ask.engines.duckdb_primitives import DuckDBPrimitives
 from sordino.ask.engines.readers.import_file import CellRules, import_file
 from sordino.ask.engines.readers.raw import load_rows
 from sordino.ask.engines.readers.text_tables import Layout
+from sordino.ask.engines.table_layout import PeopleTable
 from sordino.ask.queries.build import Selection
 from sordino.core.neighbors import Neighbors
 from sordino.core.source import Csv, source_from
@@ -116,16 +121,22 @@ def write(path: Path, layout: str, lines: list[str]) -> Csv:
 
 def cells_of(path: Path, csv: Csv | None, domain: sd.Domain = DOMAIN) -> list[dict[str, Any]]:
     """Return each row's cells as the primitives read them, in steps of their columns, in any order."""
-    from sqlglot import exp
+    return cells_of_each([path], csv, domain)[0]
 
-    from sordino.ask.engines.compare import _reading
 
-    engine = engine_of(path, domain, csv=csv)
+def cells_of_each(paths: list[Path], csv: Csv | None, domain: sd.Domain) -> list[list[dict[str, Any]]]:
+    """Return the cells of several files, each a table of its own in one instance of DuckDB: opening one takes 20 ms."""
+    own, *others = [source_from(path, csv=csv) for path in paths]
+    tables = {f"t{i}": PeopleTable(source, domain, None) for i, source in enumerate(others)}
+    engine = DuckDBEngine(own, domain=domain, unit=None, people=tables, reads=tables)
     try:
-        on = engine.primitives
-        read = {name: _reading(on, name, column)[0] for name, column in domain.columns.items()}
-        select = exp.Select(expressions=[exp.alias_(cell, name) for name, cell in read.items()]).from_(on.source())
-        return sorted(engine.run(select).to_pylist(), key=lambda row: (row["Nr"] is None, row["Nr"]))
+        cells = []
+        for on in (engine.primitives, *(DuckDBPrimitives(engine._layout.people[name]) for name in tables)):
+            read = {name: _reading(on, name, column)[0] for name, column in domain.columns.items()}
+            select = exp.Select(expressions=[exp.alias_(cell, name) for name, cell in read.items()]).from_(on.source())
+            rows = engine.run(select).to_pylist()
+            cells.append(sorted(rows, key=lambda row: (row["Nr"] is None, row["Nr"])))
+        return cells
     finally:
         engine.close()
 
@@ -302,16 +313,18 @@ def test_a_file_with_totals_has_the_rows_that_each_line_has_alone(
     head = [*["Bericht"] * csv.skip_first, *[";;;"] * (csv.header_rows - 1), "Nr;b;c;d"]
     pool = fitting(TOTALS, csv.encoding)
 
-    def rows(lines: list[str]) -> Counter[str]:
-        (tmp_path / "t.csv").write_bytes("\n".join([*head, *lines, ""]).encode(csv.encoding))
-        return Counter(repr(sorted(row.items())) for row in cells_of(tmp_path / "t.csv", csv, domain))
-
-    alone = {line: rows([line]) for line in dict.fromkeys(pool)}
+    rng = random.Random(f"{quote} {words}")
+    lines = list(dict.fromkeys(pool))
+    mixed = [rng.choices(pool, k=rng.randrange(1, 20)) for _ in range(4)]
+    paths = []
+    for place, table in enumerate([*([line] for line in lines), *mixed]):
+        paths.append(tmp_path / f"{place}.csv")
+        paths[-1].write_bytes("\n".join([*head, *table, ""]).encode(csv.encoding))
+    rows = [Counter(repr(sorted(row.items())) for row in cells) for cells in cells_of_each(paths, csv, domain)]
+    alone = dict(zip(lines, rows[: len(lines)], strict=True))
     assert all(each.total() <= 1 for each in alone.values())
     assert [alone[line].total() for line in pool[:2]] == [0, 0]
     assert alone['"Summe";9;;'].total() == (not quote)
     assert alone["Summer;1;2;3"].total() == alone["summe;1;2;3"].total() == 1
-    rng = random.Random(f"{quote} {words}")
-    for _ in range(4):
-        lines = rng.choices(pool, k=rng.randrange(1, 20))
-        assert rows(lines) == sum((alone[line] for line in lines), Counter())
+    for table, cells in zip(mixed, rows[len(lines) :], strict=True):
+        assert cells == sum((alone[line] for line in table), Counter())

@@ -24,6 +24,7 @@ from core.ledger.spenders_under_fire import Toll
 from sordino.cli.main import main
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.loss import PureDP
+from sordino.core.release import Release
 from sordino.errors import InDoubt, SordinoError
 
 SQL = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM people GROUP BY sex"
@@ -102,7 +103,7 @@ def kill_at_failpoints(project: Path, *, every: int) -> Toll:
     toll, said = Toll(), dict[str, str]()
     faults: tuple[Fault, Fault] = ("kill", "tear")
     for i, (file, line) in list(enumerate(road["lines"]))[::every]:
-        name = "at a line after the reservation" if not file.startswith("ledger/") else "at a line of the ledger"
+        name = "at a line of the ledger" if file.startswith("core/ledger/") else "at a line after the reservation"
         said[f"l{i}"] = _ask(project, f"l{i}", road=Road((file, line)), disk=None)[0]
         toll.points[name] += 1
         _compare(project, said, f"l{i}", toll)
@@ -130,9 +131,8 @@ def _compare(project: Path, said: dict[str, str], request: str, toll: Toll) -> N
             if answer.endswith("}\n"):
                 toll.answers += 1
                 assert found, f"{request} was answered without a charge"
-                assert json.loads(ledger.answer(found[0].id))["rows"] == json.loads(answer)["rows"], (
-                    f"{request} differs"
-                )
+                stored = Release.from_dict(json.loads(ledger.answer(found[0].id)))
+                assert stored.to_dict()["rows"] == json.loads(answer)["rows"], f"{request} differs"
             elif found and found[0].state == "reserved":
                 assert not answer, f"{request} printed before its answer was on record"
                 try:

@@ -15,7 +15,7 @@ from core.ledger.faulty_disk import FaultyDisk, interpose, lose_power
 from core.ledger.spenders_under_fire import EPSILON, KINDS, Scene, Spender, Toll
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.ledger.ledger import Ledger
-from sordino.core.ledger.location import Place
+from sordino.core.ledger.location import Place, locate
 from sordino.core.loss import PureDP
 from sordino.errors import LedgerError
 
@@ -27,6 +27,22 @@ def _draw_spender(draw: random.Random, name: str, kinds: tuple[str, ...]) -> Spe
     kind = draw.choice(kinds)
     threads = 3 if kind == KINDS[0] and draw.random() < 0.2 else 1
     return Spender(name, kind, draw.randrange(1, LONGEST[kind]), threads, jumps=draw.random() < 0.3)
+
+
+def watch_in(state: Path, work: Callable[[], Toll]) -> Toll:
+    """Return the toll of some work whose marks lie in a directory of state."""
+    os.environ["SORDINO_STATE"] = str(state)
+    return work()
+
+
+def name_ledger(directory: Path, turn: int) -> Place:
+    """Return where the ledger of a turn lies."""
+    return directory / f"{turn}.ledger"
+
+
+def name_server_ledger(url: str, turn: int) -> Place:
+    """Return where the ledger of a turn lies on a server."""
+    return locate(f"{url}#fire{turn}")
 
 
 def kill_spenders(

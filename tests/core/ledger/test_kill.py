@@ -56,7 +56,8 @@ def _crash(project: Path, kills: int) -> None:
     assert report.committed + report.failed + report.in_doubt == len(charges)
     for request, answer in seen.items():
         assert charges[request].state == "committed"
-        assert json.loads(ledger.answer(charges[request].id))["rows"] == answer["rows"]
+        stored = sd.Release.from_dict(json.loads(ledger.answer(charges[request].id)))
+        assert stored.to_dict()["rows"] == answer["rows"]
     for asked, charge in charges.items():  # asked again: the stored answer, or in doubt; never a second charge
         again = _ask(project, str(asked))
         out = again.communicate()[0]

@@ -6,6 +6,7 @@ of a block holds the rows of all replicates, and the outside reads those of one.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,15 @@ import numpy as np
 from sordino.ask.engines.instances import fetch_table
 from sordino.ask.engines.outer import add_table, limited_connection
 from sordino.ask.engines.sql_text import quote_name
-from sordino.ask.queries.sql.noise_lineage import REPLICATE, SIGN, follow_noise, table_answers, write_replicated
+from sordino.ask.queries.sql.noise_lineage import (
+    REPLICATE,
+    SIGN,
+    Answer,
+    Noise,
+    follow_noise,
+    table_answers,
+    write_replicated,
+)
 from sordino.ask.queries.sql.outside_select import read_outside
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, cells_of
@@ -39,16 +48,14 @@ def run_replicates(statement: ReleasedStatement, drawn: Mapping[str, Mapping[str
     """
     if len(set(statement.identity)) < len(statement.identity):
         return None
+    columns = tuple((block.name, tuple(name for name, _, _ in block.columns)) for block in statement.blocks)
+    answers = tuple((name, tuple(a.columns.items()), a.hidden, a.most) for name, a in table_answers(statement).items())
+    tables = tuple(block.name for block in (*statement.blocks, *statement.public))
     try:
-        tables = [block.name for block in (*statement.blocks, *statement.public)]
-        outside = read_outside(statement.outside, tables)
-        lineage = follow_noise(outside, table_answers(statement))
+        text, width, places, guarded = _write_text(statement.outside, tables, answers, columns, count)
     except QuestionRefused:
         return None
-    places = [place for place, noise in enumerate(lineage.columns) if not noise.noisy and not noise.why]
-    columns = {block.name: [name for name, _, _ in block.columns] for block in statement.blocks}
-    text = write_replicated(outside, lineage, columns, count=count)
-    names = [f"c{place}" for place in range(len(lineage.columns))]
+    names = [f"c{place}" for place in range(width)]
     cells = ", ".join(f"TRY_CAST({name} AS DOUBLE) AS {name}" for name in names)
     with limited_connection() as connection:
         for block in statement.public:
@@ -65,12 +72,37 @@ def run_replicates(statement: ReleasedStatement, drawn: Mapping[str, Mapping[str
             return _arrange(fetch_table(connection, rows), statement.identity, len(names), count)
 
         replicates = run(1)
-        if lineage.guarded and np.isnan(replicates[0]).any():
+        if guarded and np.isnan(replicates[0]).any():
             # The released divisors of some rows are below 0.
             below = run(-1)
             replicates = np.where(np.isnan(replicates[0])[None], below, replicates)
         return replicates
     return None
+
+
+# Many releases are of one statement, as those of a question that is asked each month: its text is read and written once.
+@functools.lru_cache(maxsize=16)
+def _write_text(
+    outside: str,
+    tables: tuple[str, ...],
+    answers: tuple[tuple[str, tuple[tuple[str, Noise], ...], str, int], ...],
+    columns: tuple[tuple[str, tuple[str, ...]], ...],
+    count: int,
+) -> tuple[str, int, tuple[int, ...], bool]:
+    """Return SQL of all replicates, its number of columns, which of them identify a row, and whether divisors are guarded.
+
+    Raises QuestionRefused where the statement cannot be read.
+    """
+    select = read_outside(outside, tables)
+    noise_of = {name: Answer(dict(noises), hidden=hidden, most=most) for name, noises, hidden, most in answers}
+    lineage = follow_noise(select, noise_of)
+    places = tuple(place for place, noise in enumerate(lineage.columns) if not noise.noisy and not noise.why)
+    return (
+        write_replicated(select, lineage, dict(columns), count=count),
+        len(lineage.columns),
+        places,
+        bool(lineage.guarded),
+    )
 
 
 _NUMBER = (REPLICATE, "BIGINT")

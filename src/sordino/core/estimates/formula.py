@@ -160,11 +160,11 @@ def _folds(of: Formula, rows: slice, points: Any, results: Any) -> Any:
     with a factor, and falls where the other is below 0, but never turns on the way: there quantiles cover as they say.
     """
     folds = np.zeros(len(results), dtype=bool)
+    least = _ROUNDING * np.abs(results)
     for i in range(len(points)):
         with np.errstate(invalid="ignore"):
             rise = _evaluate_draws(of, rows, len(results), points, moved=i) - results
             fall = _evaluate_draws(of, rows, len(results), points, moved=i, by=-1) - results
-            least = _ROUNDING * np.abs(results)
             same_way = (np.minimum(rise, fall) > least) | (np.maximum(rise, fall) < -least)
         folds |= np.mean(same_way, axis=-1) > _FLAT
     return folds
@@ -307,10 +307,12 @@ def mix_draws(mix: Sequence[Sequence[Fraction]], vectors: Sequence[Any]) -> list
 
 def _draw_noisy(of: Noisy, rows: slice, points: Any, moved: int) -> Any:
     """Return the released values less noise, and less `moved` times a usual error."""
-    shift = moved * (of.law.error(0.5) + 1)
-    steps = np.array([float(s) for s in of.steps[rows]])[:, None] - of.law.quantiles(points)[None, :] - shift
-    low = -math.inf if of.least is None else float(of.least)
-    return np.clip(steps, low, math.inf if of.most is None else float(of.most))
+    noise = of.law.quantiles(points) + moved * (of.law.error(0.5) + 1)
+    steps = np.array([float(s) for s in of.steps[rows]])[:, None] - noise[None, :]
+    # Rows times draws are millions of numbers, which are not copied where there is nothing to clip.
+    if of.least is not None or of.most is not None:
+        np.clip(steps, of.least, of.most, out=steps)
+    return steps
 
 
 @functools.lru_cache(maxsize=32)
