@@ -158,6 +158,7 @@ register_features(
         "parts_of_cells": "sordino.tables.least_squares",
         "plot": "sordino.reporting.charts",
         "prepare_moments": "sordino.models.moments",
+        "prepare_steps": "sordino.models.steps",
         "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",
         "run_replicates": "sordino.ask.engines.replicates",

@@ -379,7 +379,9 @@ def test_units_of_many_rows_are_promised_or_refused() -> None:
     table = pa.table({"day": [FIRST], "ward": ["a"], "minutes": [1], "id": ["x"]})
     declared = sd.Domain({**domain().stored, "id": sd.Identifier()})
     people = open_table(table, domain=declared, unit=sd.PrivacyUnit("id", max_rows=3))
-    with pytest.raises(QuestionRefused, match="a series protects one row, and this table protects all rows of one id"):
+    with pytest.raises(
+        QuestionRefused, match="this table protects all rows of one id: state in how many periods one counts"
+    ):
         open_series(people)
     promised = open_table(SMALL, unit=sd.PrivacyUnit(None, max_rows=3))
     single = open_table(SMALL)

@@ -61,12 +61,14 @@ class Connection:
         self._serves = False
         self._curators: dict[str, Curator] = {}
 
-    def spend_as(self, spender: str) -> Connection:
+    def spend_as(self, spender: str, *, rng: Rng | None = None) -> Connection:
         """Return a connection to the same data and ledgers whose charges count against a spender's share as well.
 
         There a request whose process stopped, charged but not answered, is answered under its charge when it is asked again.
+        Its noise is of `rng`, or else of the same source as here.
         """
-        connection = Connection(self.project, spender=spender, dialect=self.dialect, rng=self._rng)
+        source = self._rng if rng is None else rng
+        connection = Connection(self.project, spender=spender, dialect=self.dialect, rng=source)
         connection._ledgers = self._ledgers
         connection._engines = self._engines
         connection._public_rows = self._public_rows

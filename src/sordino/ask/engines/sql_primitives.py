@@ -678,6 +678,32 @@ class SqlPrimitives(ABC):
         self._bounded_at = len(self._conditions)
         return [self._tree(g) for g in groups]
 
+    def bound_periods(
+        self, period: exp.Expression, window: exp.Expression, *, first: int, participation: tuple[int, int], most: int
+    ) -> None:
+        """Keep rows of a unit's first periods of each window, and a number of rows of each period, in the order of their hashes.
+
+        Theorem: which rows of a period are kept is a function of the unit's rows up to that period alone, and a unit is in at
+        most so many periods of a window over all readings of rows that only ever grow. Proof: a period counts where fewer than
+        so many earlier periods of its window have rows of the unit, so of periods read at any times, the last of one more
+        than are allowed had the others' rows before it when it was read. Rows that come late for an earlier period only take
+        a place.
+        """
+        self._is_bounded = True
+        unit = self.let(self._unit())
+        at = self._name_key(period)
+        self._restrict(f"{unit} IS NOT NULL AND {at} IS NOT NULL")
+        max_periods, size = participation
+        if max_periods < size:
+            within = self._name_key(window)
+            self._limit_rank(f"dense_rank() OVER (PARTITION BY {unit}, {within} ORDER BY {at})", max_periods)
+        self._restrict(f"{at} >= {whole_text(first)}")
+        self._row_order = f"ORDER BY {self.let(self._hash_rows('rows'))}"
+        self._limit_rank(f"row_number() OVER (PARTITION BY {unit}, {at} {self._row_order}{_READ})", most)
+        self._read_before = self._read
+        self._read = set()
+        self._bounded_at = len(self._conditions)
+
     def _stage(self, relation: str) -> str:
         """Return the relation with all steps; where only units and groups are read after the last rank, it counts rows instead.
 

@@ -356,7 +356,11 @@ _SERVE = _keys(
         '"postgresql://HOST/DATABASE"',
         default="sordino-server.db",
     ),
-    answer_every=_say(_TEXT, 'the tick of the clock on which answers leave, such as "250ms"', default="250ms"),
+    answer_every=_say(
+        _TEXT,
+        'the tick of the clock on which answers leave, such as "250ms"; "0s" where how long an answer takes may be known',
+        default="250ms",
+    ),
     approve_above=_amounts(
         "what needs no officer",
         "A question that costs more than this waits for an officer: {epsilon = 0.5}.",

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
 from sordino.core.accounting.common_laws import ShiftedGaussian
 from sordino.core.accounting.composition import best
-from sordino.core.accounting.events import approximate_rho, common_law, parts
+from sordino.core.accounting.events import ApproxEvent, LaplaceEvent, approximate_rho, common_law, parts
 from sordino.core.accounting.zcdp import basic_epsilon_of, epsilon_of
 from sordino.core.arguments import amount, chance, require_above, whole
 from sordino.core.errors import DeclarationError
@@ -336,6 +336,18 @@ class Belief:
         """The most that an attacker with even odds before is sure of, unless with that chance."""
         return 1 / (1 + math.exp(-self.epsilon))
 
+    @property
+    def percent(self) -> str:
+        """The most that such an attacker is sure of, in percent, rounded up to a digit that shows it is not certain.
+
+        >>> Belief(1.0, Fraction(0)).percent, Belief(9.0, Fraction(0)).percent
+        ('73.2%', '99.988%')
+        """
+        rest = 100 / (1 + math.exp(self.epsilon)) if self.epsilon < 700 else 0.0
+        digits = 1 if rest >= 0.1 else 3
+        least = Decimal(rest).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_FLOOR)
+        return f"{100 - least:f}%"
+
     def describe(self, *, of: str) -> str:
         """Return how sure such an attacker is afterwards, `of` saying after what; figures are rounded outward.
 
@@ -370,6 +382,20 @@ def belief_after(events: Sequence[Event], *, delta: Number = 0) -> Belief:
     if not 0 <= target < 1:
         raise DeclarationError(f"delta must be at least 0 and below 1, not {format_number(target)}")
     return _after(tuple(events), target)
+
+
+def belief_within(loss: Loss) -> Belief:
+    """Return the most that odds move through any answers that a loss allows, however they are spent.
+
+    For (epsilon, delta), and a rho at its own delta, by the fourth bound above.
+
+    >>> belief_within(PureDP(1))
+    Belief(epsilon=1.0, chance=Fraction(0, 1))
+    """
+    epsilon, delta = epsilon_and_delta(loss)
+    if isinstance(loss, PureDP):
+        return belief_after([LaplaceEvent(loss.epsilon)] if loss.epsilon else [])
+    return belief_after([ApproxEvent(epsilon, delta)] if epsilon else [], delta=delta)
 
 
 def epsilon_and_delta(loss: Loss) -> tuple[float, float]:

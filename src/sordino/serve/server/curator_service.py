@@ -62,12 +62,16 @@ class CuratorService:
 
     `account_service` lets people in, and has accounts, approvals and the audit log. `public_clock` says when an answer may leave:
     whoever sends one waits for it, `started = service.public_clock.start()` on arrival and `.sleep(started)` before it goes.
+    With a `seed`, for classrooms, the noise of each spender begins anew from it; curators of a durable ledger refuse that.
     """
 
-    def __init__(self, project: Project, store: ServerDatabase, *, rng: Rng | None = None) -> None:
+    def __init__(
+        self, project: Project, store: ServerDatabase, *, rng: Rng | None = None, seed: int | None = None
+    ) -> None:
         self.settings = project.serve or ServeSettings("")
         self._check_threshold(project)
         self._base = Connection(project, rng=rng)
+        self._seed = seed
         ledgers = {name: self._base.ledger(name) for name in project.budgets}
         opened = {name: replace(budget, ledger=ledgers[name]) for name, budget in project.budgets.items()}
         self.project = replace(project, budgets=MappingProxyType(opened))
@@ -230,7 +234,8 @@ class CuratorService:
             )
         with self._lock:
             if visitor.spender not in self._spending:
-                self._spending[visitor.spender] = self._base.spend_as(visitor.spender)
+                rng = None if self._seed is None else Rng.seeded(self._seed)
+                self._spending[visitor.spender] = self._base.spend_as(visitor.spender, rng=rng)
             return self._spending[visitor.spender].table(table)
 
     def _only_own(self, visitor: Visitor, plan: Plan) -> Plan:

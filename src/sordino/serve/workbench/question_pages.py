@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
+from sordino.ask.curator.plan import Plan, PlannedColumn
 from sordino.ask.queries.sql.parse import SqlText
+from sordino.core.accounting.belief import belief_within
 from sordino.core.errors import ApprovalNeeded, DeclarationError, QuestionRefused
-from sordino.core.loss import to_fraction
+from sordino.core.loss import round_up
 from sordino.core.release import Release, show_columns
 from sordino.serve.server.access import NotThere, Visitor
 from sordino.serve.server.curator_service import CuratorService
@@ -24,117 +25,14 @@ from sordino.serve.server.http_request import read_form, run_work, service_of
 from sordino.serve.server.problems import words_of
 from sordino.serve.server.question_request import QuestionRequest, read_question_request
 from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, float_of, fragment, go, new_request, page
-
-# ---- A question built without SQL: measure, filters, groups become the text of one SELECT. It sees declared columns
-# only
-
-# The words of each measure, its SQL, and the types of column it takes.
-MEASURES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "count": ("how many rows", "COUNT(*)", ()),
-    "mean": ("the mean of", "AVG({})", ("integer", "real")),
-    "sum": ("the sum of", "SUM({})", ("integer", "real")),
-    "median": ("the median of", "MEDIAN({})", ("integer", "real")),
-    "deviation": ("the standard deviation of", "STDDEV_SAMP({})", ("integer", "real")),
-    "variance": ("the variance of", "VAR_SAMP({})", ("integer", "real")),
-    "different": ("how many different values of", "COUNT(DISTINCT {})", ("integer", "category", "boolean", "date")),
-}
-FILTERS = 3
-_OPERATORS = {"is": "=", "is not": "<>", "at least": ">=", "at most": "<=", "above": ">", "below": "<"}
-_EQUALITY = ("is", "is not")
-
-
-def filter_operators() -> tuple[str, ...]:
-    """Return the words that a filter compares by."""
-    return tuple(_OPERATORS)
-
-
-def build_select(table: Mapping[str, Any], form: Mapping[str, str]) -> str:
-    """Return the SELECT that the fields of a form state, about a table as the service lists it; raises DeclarationError.
-
-    >>> people = {"name": "people", "columns": {"age": {"type": "integer"}, "sex": {"type": "category", "values": ["f"]}}}
-    >>> fields = {"measure": "mean", "of": "age", "group:sex": "on", "column:1": "sex", "operator:1": "is", "value:1": "f"}
-    >>> build_select(people, fields)
-    "SELECT sex, AVG(age) AS mean FROM people WHERE sex = 'f' GROUP BY sex"
-    """
-    columns: Mapping[str, Mapping[str, Any]] = table["columns"]
-    measure = form.get("measure", "count")
-    if measure not in MEASURES:
-        raise DeclarationError("must be one of the measures in the list", key="measure")
-    _, template, types = MEASURES[measure]
-    if types:
-        of = _column(columns, form.get("of", ""), key="of")
-        if columns[of]["type"] not in types:
-            raise DeclarationError(f"takes a column of type {', '.join(types)}; choose another one", key=measure)
-        template = template.format(_name(of))
-    groups = [_name(column) for column in columns if form.get(f"group:{column}")]
-    where = [_filter(columns, form, place) for place in range(1, FILTERS + 1) if form.get(f"column:{place}")]
-    parts = [f"SELECT {', '.join([*groups, f'{template} AS {_name(measure)}'])} FROM {_name(table['name'])}"]
-    parts += [f"WHERE {' AND '.join(where)}"] if where else []
-    parts += [f"GROUP BY {', '.join(groups)}"] if groups else []
-    return " ".join(parts)
-
-
-def _column(columns: Mapping[str, Any], name: str, *, key: str) -> str:
-    if name not in columns:
-        raise DeclarationError("must be a declared column: choose one from the list", key=key)
-    return name
-
-
-def _name(name: str) -> str:
-    """Return a name as SQL writes it, quoted where it is not plain."""
-    plain = name.isascii() and name.replace("_", "a").isalnum() and name[0].isalpha() and name.islower()
-    return name if plain and _RESERVED.fullmatch(name) is None else '"' + name.replace('"', '""') + '"'
-
-
-_RESERVED = re.compile(
-    "all|and|as|asc|between|by|case|cast|count|create|cross|current|date|desc|distinct|else|end|exists|false|first|from|full|"
-    "group|having|in|index|inner|interval|into|is|join|key|last|left|like|limit|not|null|offset|on|or|order|outer|primary|"
-    "range|references|right|row|rows|schema|select|set|some|sum|table|then|time|timestamp|to|true|union|unique|update|user|"
-    "using|values|view|when|where|with"
+from sordino.serve.workbench.question_form import (
+    CONDITIONS,
+    MEASURES,
+    MEASURES_AT_ONCE,
+    build_select,
+    filter_operators,
+    ready_questions,
 )
-
-
-def _filter(columns: Mapping[str, Mapping[str, Any]], form: Mapping[str, str], place: int) -> str:
-    name = _column(columns, form[f"column:{place}"], key=f"filter {place}")
-    operator = form.get(f"operator:{place}", "is")
-    kind = columns[name]["type"]
-    if operator not in _OPERATORS or (operator not in _EQUALITY and kind in ("category", "boolean", "identifier")):
-        raise DeclarationError(f"compares {name} by is or is not", key=f"filter {place}")
-    return (
-        f"{_name(name)} {_OPERATORS[operator]} {_literal(kind, columns[name], form.get(f'value:{place}', ''), place)}"
-    )
-
-
-def _literal(kind: str, column: Mapping[str, Any], text: str, place: int) -> str:
-    key = f"filter {place}"
-    if kind in ("integer", "real") or (kind == "category" and _is_number(column)):
-        return str(_decimal(text, key=key))
-    if kind == "boolean":
-        if text.lower() not in ("true", "false"):
-            raise DeclarationError("is true or false", key=key)
-        return text.upper()
-    if kind == "date":
-        try:
-            return f"DATE '{datetime.date.fromisoformat(text)}'"
-        except ValueError:
-            raise DeclarationError("is a day, such as 2024-05-31", key=key) from None
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _is_number(column: Mapping[str, Any]) -> bool:
-    return all(isinstance(value, int) for value in column.get("values", ()))
-
-
-def _decimal(text: str, *, key: str) -> str:
-    """Return a number as SQL writes it; the text of a form is read whole, so nothing else gets in."""
-    number = to_fraction(text, name=key)
-    if number.denominator == 1:
-        return str(number.numerator)
-    plain = text.strip()
-    if not plain.replace(".", "", 1).lstrip("-").isdigit():
-        raise DeclarationError("is a number, such as 12.5", key=key)
-    return plain
-
 
 # ---- Where in a text an error stands, by the line and column that its words name. It reads words and the text
 # asked, no data
@@ -245,6 +143,12 @@ def words_of_tables(tables: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]
 # ---- The pages of questions: tables, a question by form or as SQL, its price as it is changed, practice, and the
 # asking
 
+# Of the last answers on the first page: how many, and how many rows of each.
+_LAST_ANSWERS = 3
+_FIRST_ROWS = 6
+# What the form begins with: a tenth of what is commonly allowed in all.
+FIRST_AMOUNT = {"epsilon": "0.1", "rho": "0.005"}
+
 QUESTION_PAGES = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
@@ -254,7 +158,12 @@ async def show_tables(request: Request, session: Reading) -> Response:
     service = service_of(request)
     tables = await run_in_threadpool(service.tables, session.visitor)
     budgets = await run_in_threadpool(service.budgets, session.visitor)
-    return page(request, "home.html", session, tables=tables, budgets=[left_of(b, session.visitor) for b in budgets])
+    promises = await run_in_threadpool(
+        lambda: {t["name"]: _promise(service, session.visitor, t["name"]) for t in tables}
+    )
+    answers = await run_in_threadpool(_last_answers, service, session.visitor)
+    words: dict[str, Any] = {"tables": tables, "promises": promises, "answers": answers}
+    return page(request, "home.html", session, budgets=[left_of(b, session.visitor) for b in budgets], **words)
 
 
 @QUESTION_PAGES.get("/tables/{name}")
@@ -263,18 +172,30 @@ async def show_question_form(request: Request, session: Reading, name: str) -> R
     service = service_of(request)
     table = await run_in_threadpool(table_of, service, session.visitor, name)
     (budget,) = await run_in_threadpool(service.budgets, session.visitor, table["budget"])
-    words: dict[str, Any] = {"measures": MEASURES, "filters": range(1, FILTERS + 1), "operators": filter_operators()}
     left = left_of(budget, session.visitor)
+    ready = await run_work(request, session.visitor, lambda: _price_ready(service, session.visitor, table, left))
+    promise = await run_in_threadpool(_promise, service, session.visitor, name)
+    # A link may fill the form in: that of a ready question, or one that somebody kept.
+    filled = dict(request.query_params)
+    words: dict[str, Any] = {"measures": MEASURES, "most_measures": MEASURES_AT_ONCE, "conditions": CONDITIONS}
+    words |= {"measured": [c for c, column in table["columns"].items() if column["type"] != "identifier"]}
+    words |= {"operators": filter_operators(), "filled": filled, "ready": ready, "promise": promise}
     return page(request, "table.html", session, table=table, left=left, request_id=new_request(), **words)
 
 
 @QUESTION_PAGES.get("/sql")
 async def show_editor(request: Request, session: Reading) -> Response:
     """Show the editor for questions as SQL."""
-    tables = await run_in_threadpool(service_of(request).tables, session.visitor)
+    service = service_of(request)
+    tables = await run_in_threadpool(service.tables, session.visitor)
+    # Of several budgets the first one's: an amount of another kind is refused before anything is spent.
+    budgets = await run_in_threadpool(service.budgets, session.visitor)
+    currency = left_of(budgets[0], session.visitor)["currency"] if budgets else "epsilon"
     text = f"SELECT COUNT(*) AS n FROM {tables[0]['name']}" if tables else ""
     words = words_of_tables(tables)
-    return page(request, "sql.html", session, tables=tables, text=text, known=words, request_id=new_request())
+    return page(
+        request, "sql.html", session, tables=tables, text=text, known=words, currency=currency, request_id=new_request()
+    )
 
 
 @QUESTION_PAGES.post("/question/price")
@@ -343,15 +264,88 @@ async def ask(request: Request, session: Changing) -> Response:
 
 def release_words(release: Release) -> dict[str, Any]:
     """Return what a page shows of a release: its table with intervals, its summary and its remarks."""
+    rows = release.display_rows(0.95)
+    columns = list(zip(*rows, strict=True)) or [()] * len(show_columns(release.parts))
     return {
         "question": release.question,
         "head": show_columns(release.parts),
-        "rows": release.display_rows(0.95),
+        "rows": rows,
         "keys": len(release.keys),
+        "numeric": [
+            len(release.keys) <= place and all(map(_is_figure, column)) for place, column in enumerate(columns)
+        ],
         "summary": release.summary(),
         "remarks": release.remarks,
         "mechanisms": [(o.name, o.mechanism) for o in release.outputs],
     }
+
+
+_FIGURE = re.compile(r"[-+−]?\d.*|")
+
+
+def _is_figure(cell: str) -> bool:
+    """Return whether a cell is a number or an interval, which stand on the right; an empty one is no word either."""
+    return _FIGURE.fullmatch(cell) is not None
+
+
+def _promise(service: CuratorService, visitor: Visitor, name: str) -> str:
+    """Return what the budget of a table promises the people in it, in a sentence: the visitor's share of it, where it has one."""
+    table = service.project.tables[name]
+    share = service.share_of(visitor.spender, table.budget)
+    whole = service.ledger(table.budget).cap if share is None else share
+    belief = belief_within(whole)
+    unit = table.neighbors.describe_unit().partition(" (")[0]
+    hidden = (
+        "in or out is hidden" if table.neighbors.relation == "add_remove" else "changed to any other values is hidden"
+    )
+    odd = f" (but for a chance of {round_up(belief.chance, digits=1)})" if belief.chance else ""
+    return (
+        f"{unit[0].upper()}{unit[1:]} {hidden}: after all answers that {'the budget' if share is None else 'your share'} allows, "
+        f"someone who knows everything else, and thought either as likely, is at most {belief.percent} sure{odd}."
+    )
+
+
+def _last_answers(service: CuratorService, visitor: Visitor) -> list[dict[str, Any]]:
+    """Return the last answers that a visitor may see, the newest first, each with its first rows."""
+    answered = [(budget, c) for budget, c in service.charges(visitor) if c.state == "committed"]
+    latest = sorted(answered, key=lambda one: one[1].time)[-_LAST_ANSWERS:]
+    answers = []
+    for budget, charge in reversed(latest):
+        words = release_words(service.release(visitor, charge.id, budget=budget))
+        path = f"/history/{quote(budget, safe='')}/{quote(charge.id, safe='')}"
+        further = max(0, len(words["rows"]) - _FIRST_ROWS)
+        day = charge.time[:16].replace("T", " ")
+        answers.append({**words, "path": path, "charge": charge.id, "time": day, "further": further})
+    return [{**one, "rows": one["rows"][:_FIRST_ROWS], "remarks": ()} for one in answers]
+
+
+def _price_ready(
+    service: CuratorService, visitor: Visitor, table: Mapping[str, Any], left: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return questions that fit a table, each with its price, its error and the link that fills the form in with it."""
+    priced = []
+    for fields in ready_questions(table):
+        amount = {left["currency"]: FIRST_AMOUNT[left["currency"]]}
+        question = _read_question(amount, build_select(table, fields))
+        try:
+            plan = service.plan(visitor, question)
+        # What no plan can be made of is no question to begin with.
+        except (QuestionRefused, DeclarationError):
+            continue
+        # One question is one plan.
+        assert isinstance(plan, Plan)
+        errors = [words for column in plan.procedure.columns(0.95) for words in _say_error(column)]
+        link = f"/tables/{quote(table['name'], safe='')}?{urlencode(fields)}"
+        priced.append({"question": plan.sentence(), "cost": plan.cost.describe(), "errors": errors, "link": link})
+    return priced
+
+
+def _say_error(column: PlannedColumn) -> tuple[str, ...]:
+    """Return each error of a column in words; one that depends on the number of rows is told for two of them."""
+    if column.error_times_rows is None or not column.missing:
+        return column.say("(state a guess of the rows, under More)")
+    few, many = (f"{column.error_times_rows / rows:.2g}" for rows in (1_000, 10_000))
+    return (f"+-{few} at 95% where 1,000 rows count, +-{many} where 10,000 do",) * len(column.names)
 
 
 def table_of(service: CuratorService, visitor: Visitor, name: str) -> dict[str, Any]:
@@ -399,7 +393,7 @@ def _plan_words(plan: Any) -> dict[str, Any]:
         "question": plan.sentence(),
         "cost": plan.cost.describe(),
         "amounts": {name: float(amount) for name, amount in plan.cost.amounts().items()},
-        "errors": [pair for c in plan.procedure.columns(0.95) for pair in zip(c.names, c.say(), strict=True)],
+        "errors": [pair for c in plan.procedure.columns(0.95) for pair in zip(c.names, _say_error(c), strict=True)],
         "entries": plan.entries(0.95),
         "rows": plan.rows.words,
         "earlier": plan.earlier,

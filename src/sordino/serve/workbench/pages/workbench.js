@@ -26,11 +26,12 @@ function watchForm(form) {
   let timer, turn = 0;
   async function refresh() {
     const mine = ++turn;
+    place.setAttribute("aria-busy", "true");  // drawn as such: a price may take a second
     try {
       const text = await fetchFragment(path, form);
-      if (mine === turn) { show(place, text); markEditor(place); }  // a late answer does not replace a newer one
+      if (mine === turn) { show(place, text); markEditor(place); place.removeAttribute("aria-busy"); }  // a late answer does not replace a newer one
     } catch {
-      if (mine === turn) place.textContent = "The server did not answer: is it still running?";
+      if (mine === turn) { place.textContent = "The server did not answer: is it still running?"; place.removeAttribute("aria-busy"); }
     }
   }
   if (!form.hasAttribute("action")) form.addEventListener("submit", (event) => event.preventDefault());
@@ -75,6 +76,16 @@ function watchFilter(select) {  // offers the declared values of the column
   };
   select.addEventListener("change", fill);
   fill();
+}
+
+function watchMeasure(select) {  // a count of rows has no column, and only a quantile a part
+  const field = (name) => document.querySelector(`[data-for-${name}="${select.dataset.measure}"]`);
+  const fit = () => {
+    field("column").hidden = ["", "count"].includes(select.value);
+    field("quantile").hidden = select.value !== "quantile";
+  };
+  select.addEventListener("change", fit);
+  fit();
 }
 
 function watchKind(select) {  // shows what a table or a column of this kind takes
@@ -215,6 +226,7 @@ for (const form of document.querySelectorAll("form[data-price], form[data-fragme
 for (const slider of document.querySelectorAll("input[data-slides]")) watchSlider(slider);
 for (const button of document.querySelectorAll("button[data-practise]")) watchPractice(button);
 for (const select of document.querySelectorAll("select[name^='column:']")) watchFilter(select);
+for (const select of document.querySelectorAll("select[data-measure]")) watchMeasure(select);
 for (const select of document.querySelectorAll("select[data-kinds]")) watchKind(select);
 if (document.getElementById("more-columns")) watchColumns(document.getElementById("more-columns"));
 for (const place of document.querySelectorAll("[data-poll]")) watchJob(place);
