@@ -15,8 +15,9 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,10 +138,10 @@ def test_staging_charges_nothing(project: Path) -> None:
 def test_a_file_that_is_wrong_is_refused_before_anything_is_asked(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "nightly.toml"
     path.write_text(text)
-    scope: dict[str, object] = {"__name__": "release_tables"}
+    scope: dict[str, Any] = {"__name__": "release_tables"}
     exec(compile((SCHEDULE / "release_tables.py").read_text(), "release_tables.py", "exec"), scope)
     with pytest.raises(sd.errors.DeclarationError, match=re.escape(words)):
-        scope["read_tables"](path)  # type: ignore[operator]
+        scope["read_tables"](path)
 
 
 def commands_of_cron() -> list[str]:
@@ -165,8 +166,8 @@ def commands_of_airflow() -> list[str]:
 
 @pytest.mark.each(3)
 @pytest.mark.parametrize("source", [commands_of_cron, commands_of_systemd, commands_of_airflow])
-def test_each_schedule_releases_a_day_once_and_backs_it_up(source: object, project: Path) -> None:
-    commands = source()  # type: ignore[operator]
+def test_each_schedule_releases_a_day_once_and_backs_it_up(source: Callable[[], list[str]], project: Path) -> None:
+    commands = source()
     assert len(commands) == 2
     for command in (*commands, commands[0]):
         done = run_shell(command, project)
