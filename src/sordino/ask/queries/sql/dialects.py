@@ -574,6 +574,10 @@ def _items(node: Any, word: str) -> list[Any] | None:
         listed = node.expressions[0].unnest()
     else:
         return None
+    if _is_literal(listed):
+        listed = _read_array(listed.this)
+        if listed is not None and not listed.expressions:
+            return []
     if isinstance(listed, kinds.Cast) and listed.to.this == kinds.DType.ARRAY and listed.to.expressions:
         listed = _cast_array(listed.this, listed.to.expressions[0])
         if isinstance(listed, kinds.Array) and not listed.expressions:
@@ -582,6 +586,30 @@ def _items(node: Any, word: str) -> list[Any] | None:
         return None
     casts = [isinstance(e, kinds.Cast) and _is_text(e.to) and _is_literal(e.this) for e in listed.expressions]
     return [e.this if cast else e for e, cast in zip(listed.expressions, casts, strict=True)]
+
+
+def _read_array(text: str) -> Any:
+    """Return the array that a text is, as PostgreSQL writes one, '{1,2}' or '{a,"b c"}'; None where it is none.
+
+    PostgreSQL gives its items the type of what they are compared with. Here what is written as a number is one, which a declared
+    value of the same text equals too: 01 or 1.50 is text alone, and so is what stands in quotes.
+    """
+    from sqlglot import exp as kinds
+
+    item = r'\s*(?:"[^"\\]*"|[^{}",\\\s](?:[^{}",\\]*[^{}",\\\s])?)\s*'
+    if re.fullmatch(rf"\{{\s*\}}|\{{{item}(?:,{item})*\}}", text) is None:
+        return None
+    items = []
+    for stated in re.findall(item, text[1:-1]):
+        plain = stated.strip()
+        if plain.upper() == "NULL":
+            return None
+        if re.fullmatch(r"-?(0|[1-9][0-9]{0,17})([.][0-9]{0,17}[1-9])?", plain) and plain != "-0":
+            number = kinds.Literal.number(plain.removeprefix("-"))
+            items.append(kinds.Neg(this=number) if plain.startswith("-") else number)
+        else:
+            items.append(kinds.Literal.string(plain.strip('"')))
+    return kinds.Array(expressions=items)
 
 
 def _cast_array(array: Any, of: Any) -> Any:

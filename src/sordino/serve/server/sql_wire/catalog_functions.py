@@ -244,6 +244,12 @@ class CatalogQuestion:
         if name in ("now", "current_timestamp", "localtimestamp", "clock_timestamp"):
             now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
             return exp.cast(exp.Literal.string(now.isoformat(" ", "milliseconds")), "timestamp")
+        if name in ("current_time", "localtime"):
+            clock = datetime.datetime.now(datetime.UTC).time()
+            return exp.cast(exp.Literal.string(clock.isoformat("milliseconds")), "time")
+        if name == "pg_export_snapshot":
+            # every transaction sees the same catalog, so one name fits all
+            return exp.Literal.string("00000001-00000001-1")
         if name == "current_date":
             today = datetime.datetime.now(datetime.UTC).date()
             return exp.cast(exp.Literal.string(today.isoformat()), "date")
