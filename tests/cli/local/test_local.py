@@ -229,3 +229,21 @@ def test_a_search_for_texts_is_planned_and_simulated(capsys: pytest.CaptureFixtu
     assert [line.split()[:2] for line in out.splitlines()[2:4]] == [["tea", "5,000"], ["mate", "3,000"]]
     code, _, err = run(capsys, "plan", "--alphabet", "ab", "--length", "500", "--epsilon", "1", "--respondents", "9")
     assert (code, "length must be at most" in err) == (2, True)
+
+
+def test_a_simulation_is_named_as_a_class_knows_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Coins are coins in text and picture; true and estimated values lie beside each other, none on another."""
+    (tmp_path / "c.csv").write_text("job\n" + "Cook\n" * 300 + "Nurse\n" * 200)
+    data = ("simulate", "--data", str(tmp_path / "c.csv"), "--column", "job")
+    for more, name in (
+        (("--protocol", "coins", "--value", "Cook"), "two fair coins"),
+        (("--epsilon", "1", "--value", "Cook"), "randomized response (GRR)"),
+        (("--protocol", "unary", "--p", "3/4", "--q", "1/4"), "unary encoding (SUE)"),
+    ):
+        picture = tmp_path / "p.json"
+        code, out, err = run(capsys, *data, *more, "--plot", str(picture))
+        assert code == 0, err
+        assert f"{name} at epsilon" in out
+        spec = json.loads(picture.read_text())
+        assert f"by {name}" in " ".join(spec["title"]["text"])
+        assert all(layer["encoding"]["yOffset"]["field"] == "who" for layer in spec["layer"])
