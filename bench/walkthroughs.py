@@ -117,6 +117,7 @@ original = synth.Histogram("age").exact(raw, domain=domain)
 released = synth.Histogram("age").fit(adult, epsilon=1)
 with_rows = synth.Histogram("age", rows=True).fit(adult, epsilon=1)
 both = synth.Histogram(("age", "occupation")).fit(adult, epsilon=1)
+independent = synth.Independent(["age", "occupation"]).fit(adult, epsilon=1)
 drawn = released.sample(10_000, rng=rng)
 ages = drawn.to_pandas()["age"]
 """
@@ -443,7 +444,6 @@ def names(adult: Path | None) -> dict[str, Any]:
     known["loose"] = sd.protect(adult, domain=sd.Domain(free), budget=sd.PureDP(1000), rng=rng, **opened)
     known["domain"] = declared
     known["raw"] = load_adult(adult)
-    known["independent"] = synth.Independent(["age", "occupation"]).fit(known["adult"], epsilon=1)
     return known
 
 
@@ -485,11 +485,12 @@ def show(value: Any) -> str:
 
 def tables(adult: Path | None) -> list[tuple[str, list[tuple[Step, str, str]]]]:
     """Return every tour's rows; those on Adult only where its path is given."""
-    known = names(adult)
     results = []
     for title, before, steps, needs_adult in TOURS:
         if needs_adult and adult is None:
             continue
+        # Noise begins anew, so that a tour's numbers do not depend on the tours before it.
+        known = names(adult if needs_adult else None)
         exec(before, known)
         results.append((title, run(steps, known)))
     return results
