@@ -401,6 +401,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
             *("--address", "http://10.0.0.7", "--cards", "cards.html", "--force", "--quiet"),
         )
     ],
+    "learn slides": [("lesson", "--dark", "--quiet")],
     "serve account add": [
         ("eva", "--role", "analyst", "--by", "ola", *_PEOPLE),
         ("eva", "--role", "analyst", "--openid", "s", *_PEOPLE),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
+import sordino as sd
 from cli.option_walk import all_commands, flags_of
 from cli.support import Run
+from sordino import learn
 
 # Commands without a picture, and why there is none.
 WITHOUT = {
     "they write what is declared, not what is known": "init check import dummy sql",
     "they list, verify or move charges": (
-        "budget releases ledger_verify ledger_export ledger_amend ledger_new ledger_restore ledger_move"
+        "budget releases ledger_verify ledger_backup ledger_export ledger_amend ledger_new ledger_restore ledger_move"
     ),
     "they say one sentence": "explain",
     "they write pages with pictures in them": "report synth_report",
@@ -26,6 +30,7 @@ WITHOUT = {
     ),
     "what they make is drawn by another command": "series_open synth_fit synth_rules synth_sample model_fit",
     "it runs other commands": "demo",
+    "it writes nothing but pictures": "learn_slides",
 }
 COUNT = "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex"
 
@@ -107,3 +112,36 @@ def test_models_and_their_answers_are_drawn(run: Run) -> None:
     card = json.loads(drawn.out)
     assert "coefficient of age" in json.dumps(card)
     assert {row["name"] for row in rows_of("r.json") if "name" in row} == {"age", "sex = Male"}
+
+
+def check_slide(text: str) -> None:
+    root = ElementTree.fromstring(text)
+    assert (root.get("width"), root.get("height")) == ("1280", "720")
+    left, top, scale = map(float, re.findall(r"translate\(([\d.]+),([\d.]+)\) scale\(([\d.]+)\)", text)[0])
+    drawn = root[1][0]
+    # in the middle, and as large as one of the sides lets it
+    across, down = scale * float(drawn.get("width", 0)), scale * float(drawn.get("height", 0))
+    assert min(left, top) == pytest.approx(30, abs=0.6)
+    assert (2 * left + across, 2 * top + down) == pytest.approx((1280, 720), abs=1)
+    # letters are as large as those of a page, or larger
+    assert scale > 0.9
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_picture_fills_a_slide(dark: bool) -> None:
+    text = sd.plot(learn.laplace_noise(1, 1)).slide(dark=dark)
+    check_slide(text)
+    assert ('fill="#1b1e24"' in text) == dark
+
+
+@pytest.mark.deep
+def test_the_slides_of_a_lesson(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = run("learn", "slides", "lesson")
+    assert ended.code == 0, ended.err
+    slides = sorted(Path("lesson").iterdir())
+    assert len(slides) == 9
+    for slide in slides:
+        check_slide(slide.read_text())
+    again = run("learn", "slides", "lesson")
+    assert (again.code, "new or empty" in again.err) == (2, True)

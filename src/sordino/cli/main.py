@@ -31,7 +31,7 @@ from sordino.cli.learn.demo import demo
 from sordino.cli.learn.print_grammar import sql
 from sordino.cli.learn.run_attacks import attack
 from sordino.cli.learn.sensitivity import sensitivity
-from sordino.cli.learn.serve_class import serve_class
+from sordino.cli.learn.serve_class import draw_slides, serve_class
 from sordino.cli.local.collect import close, estimate, export_reports, serve, token
 from sordino.cli.local.plan_collection import local_plan
 from sordino.cli.local.simulate_collection import local_simulate
@@ -174,7 +174,10 @@ _SYNTH: Commands = (
     ("show", synth_show, "sordino synth show adult.model"),
 )
 
-_LEARN: Commands = (("serve", serve_class, "sordino learn serve --students 24 --epsilon 1 --cards cards.html"),)
+_LEARN: Commands = (
+    ("serve", serve_class, "sordino learn serve --students 24 --epsilon 1 --cards cards.html"),
+    ("slides", draw_slides, "sordino learn slides lesson"),
+)
 _MODEL: Commands = (
     ("fit", model_fit, "sordino model fit linear_regression --y price --x area,zone --epsilon 1 -o price.model"),
     ("show", model_show, "sordino model show price.model"),
@@ -217,7 +220,11 @@ _add_group(
 )
 _add_group(app, "epsilon", _EPSILON, help="Choose epsilon from requirements that people understand.", panel="Learn")
 _add_group(
-    app, "learn", _LEARN, help="Teach a class: accounts, tasks and an attack on a generated census.", panel="Learn"
+    app,
+    "learn",
+    _LEARN,
+    help="Teach a class: accounts, tasks and an attack on a generated census; slides.",
+    panel="Learn",
 )
 _local = _add_group(app, "local", _LOCAL, help="Collect answers without a trusted server.", panel="Ask")
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")

@@ -63,7 +63,8 @@ class CollectionSimulation:
         error = n * float(self.estimate.errors(0.95).max())
         central = self.curator.error(0.95)
         return (
-            f"{protocol.name} at epsilon {protocol.epsilon:.5g}, {protocol.width} byte{'s' * (protocol.width > 1)} a report: "
+            f"{_name_in_words(protocol)} at epsilon {protocol.epsilon:.5g}, "
+            f"{protocol.width} byte{'s' * (protocol.width > 1)} a report: "
             f"each count within {error:,.0f} at 95%; a trusted curator's within {central:,.0f} at the same epsilon",
             protocol.estimator,
             f"1% of malicious clients could add {n * self.estimate.shift(USUAL_MALICIOUS)[0]:,.0f} to one count",
@@ -167,5 +168,15 @@ def simulate_collection(
         )
         for i, label in enumerate(labels)
     )
-    described = f"{subject} of {n:,} people by {protocol.name}, epsilon {protocol.epsilon:.4g}"
+    described = f"{subject} of {n:,} people by {_name_in_words(protocol)}, epsilon {protocol.epsilon:.4g}"
     return CollectionSimulation(described, rows, protocol, estimate)
+
+
+def _name_in_words(protocol: Randomizer) -> str:
+    """Return a protocol's name as a classroom knows it, beside that of the papers."""
+    if protocol.name == "GRR" and len(protocol.labels) == 2:
+        # Heads tells the truth, and of tails the second coin does so half of the time.
+        return "two fair coins" if 4 * protocol.p == 3 else "randomized response (GRR)"
+    if protocol.name in ("SUE", "OUE", "unary"):
+        return "unary encoding" if protocol.name == "unary" else f"unary encoding ({protocol.name})"
+    return protocol.name

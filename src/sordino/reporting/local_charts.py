@@ -183,18 +183,21 @@ def draw_simulation(simulated: CollectionSimulation, confidence: float, title: s
             {"label": name, "who": who, "count": count}
             for who, count in ((_TRUE, row.true), (_LOCAL, row.estimate), (_CENTRAL, row.curator))
         ]
-        ends.append({"label": name, "lower": row.lower, "upper": row.upper})
+        ends.append({"label": name, "who": _LOCAL, "lower": row.lower, "upper": row.upper})
     order = [_TRUE, _LOCAL, _CENTRAL]
     shapes = alt.Scale(domain=order, range=["cross", "circle", "diamond"])
     colors = alt.Scale(domain=order, range=["#000000", COLORS[0], COLORS[1]])
+    # Side by side within a row: a diamond on a cross would hide it.
+    beside = alt.YOffset(field="who", type="nominal", sort=order, scale=alt.Scale(domain=order, paddingOuter=0.6))
     layers = [
         alt.Chart(data_of(ends))
         .mark_rule(strokeWidth=1.4, color=COLORS[0])
-        .encode(y=_rows_axis(), x=_axis("lower", "respondents"), x2=alt.X2(field="upper")),
+        .encode(y=_rows_axis(), x=_axis("lower", "respondents"), x2=alt.X2(field="upper"), yOffset=beside),
         alt.Chart(data_of(points))
         .mark_point(filled=True, size=60, opacity=1)
         .encode(
             y=_rows_axis(),
+            yOffset=beside,
             x=_axis("count", "respondents"),
             shape=alt.Shape(field="who", type="nominal", title=None, scale=shapes, sort=order),
             color=alt.Color(field="who", type="nominal", title=None, scale=colors, sort=order),
@@ -207,8 +210,9 @@ def draw_simulation(simulated: CollectionSimulation, confidence: float, title: s
         *simulated.remarks,
         *_cut(simulated.rows),
     ]
-    heading = title_of(caption, notes, width=520, alarm=True)
-    return alt.layer(*layers).properties(width=380, height=alt.Step(22), title=heading), caption
+    heading = title_of(caption, ["; ".join(notes)], width=560, alarm=True)
+    step = alt.Step(32, **{"for": "position"})
+    return alt.layer(*layers).properties(width=420, height=step, title=heading), caption
 
 
 def _names(labels: Sequence[Any]) -> list[str]:

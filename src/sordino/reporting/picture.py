@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 import zlib
 from collections.abc import Callable, Sequence
@@ -116,7 +117,7 @@ SHARPNESS = 1.5
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Picture:
-    """Hold a chart: `.chart` is plain Altair, `.save(path)` writes it, a notebook shows it as SVG.
+    """Hold a chart: `.chart` is plain Altair, `.save(path)` writes it, `.slide()` fills a slide, a notebook shows it as SVG.
 
     Nothing here loads anything from the network, neither the notebook's view nor a saved HTML page.
     """
@@ -127,6 +128,10 @@ class Picture:
     def save(self, path: str | Path) -> None:
         """Write the picture to a file ending in .svg, .png, .html or .json; see `save`."""
         save(self, path)
+
+    def slide(self, *, dark: bool = False) -> str:
+        """Return the picture as the SVG of a slide, 1280 by 720: as large as fits, on a ground of its own; see `slide_of`."""
+        return slide_of(self, dark=dark)
 
     def spec(self) -> dict[str, Any]:
         """Return the Vega-Lite specification, its data in it."""
@@ -291,3 +296,31 @@ def _lighten(part: Any) -> Any:
     if isinstance(part, list):
         return [_lighten(value) for value in part]
     return _LIGHTER.get(part, part) if isinstance(part, str) else part
+
+
+# ---- A picture as a slide: the same drawing, scaled to 16 by 9
+
+_SLIDE = (1280, 720)
+_MARGIN = 30
+_SVG_SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)"[^>]*?\bheight="([\d.]+)"[^>]*>', re.DOTALL)
+
+
+def slide_of(picture: Picture, *, dark: bool = False) -> str:
+    """Return a picture as the SVG of a slide of 1280 by 720: as large as fits, in the middle, on a ground of its own.
+
+    Everything grows alike, letters too, so that what is read on a page is read from the last row.
+    """
+    svg = encode_picture(darken(picture) if dark else picture, ".svg").decode()
+    start = _SVG_SIZE.search(svg)
+    assert start is not None
+    width, height = (float(side) for side in start.groups())
+    scale = min((_SLIDE[0] - 2 * _MARGIN) / width, (_SLIDE[1] - 2 * _MARGIN) / height)
+    # The picture keeps its own coordinates, so that every size in it grows alike.
+    left = (_SLIDE[0] - scale * width) / 2
+    top = (_SLIDE[1] - scale * height) / 2
+    ground = _GROUND if dark else _WHITE
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_SLIDE[0]}" height="{_SLIDE[1]}" viewBox="0 0 {_SLIDE[0]} {_SLIDE[1]}">'
+        f'<rect width="{_SLIDE[0]}" height="{_SLIDE[1]}" fill="{ground}"/>'
+        f'<g transform="translate({left:.2f},{top:.2f}) scale({scale:.4f})">{svg[start.start() :]}</g></svg>\n'
+    )

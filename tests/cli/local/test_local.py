@@ -140,6 +140,46 @@ def test_simulate_reads_any_table_with_declared_labels(capsys: pytest.CaptureFix
         assert says in err
 
 
+def test_simulate_reads_files_as_people_have_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Excel, tabs, JSON: a column with a space in its name and empty cells gives the same answers as in CSV."""
+    import xlsxwriter
+
+    cells = ["Nurse", "Cook", None, "Cook", "Big boss"] * 20
+    rows = [(cell, i % 3) for i, cell in enumerate(cells)]
+    for name, mark in (("a.csv", ","), ("a.tsv", "\t"), ("semi.csv", ";")):
+        lines = [f"Job Title{mark}n", *(f"{cell or ''}{mark}{n}" for cell, n in rows)]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    (tmp_path / "a.json").write_text(json.dumps([{"Job Title": cell, "n": n} for cell, n in rows]))
+    with xlsxwriter.Workbook(tmp_path / "a.xlsx") as book:
+        sheet = book.add_worksheet("people")
+        for i, row in enumerate([("Job Title", "n"), *rows]):
+            sheet.write_row(i, 0, row)
+    (tmp_path / "utf16.csv").write_text("c\nä\nö\n", encoding="utf-16")
+
+    def simulated(name: str, column: str) -> tuple[int, str, str]:
+        path = str(tmp_path / name)
+        asked = ("--epsilon", "2", "--seed", "5", "--format", "json")
+        return run(capsys, "simulate", "--data", path, "--column", column, *asked)
+
+    for column, labels in (("Job Title", ["Big boss", "Cook", "Nurse", None]), ("n", ["0", "1", "2"])):
+        first = simulated("a.csv", column)
+        assert first[0] == 0, first
+        shown = [row["label"] for row in json.loads(first[1])["rows"]]
+        assert shown[:-1] == labels[:-1]
+        assert len(shown) == len(labels)
+        for name in ("a.tsv", "a.json", "a.xlsx"):
+            assert simulated(name, column) == first, name
+    for name, column, words in (
+        ("semi.csv", "Job Title", "commas part its cells"),
+        ("a.xlsx", "job title", "did you mean 'Job Title'?"),
+        ("utf16.csv", "c", "a CSV file is UTF-8"),
+        ("none.xlsx", "c", "no such file"),
+    ):
+        code, out, err = simulated(name, column)
+        assert (code, out) == (2, ""), (name, err)
+        assert words in err
+
+
 def test_simulate_knows_rappor_by_name(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("color\n" + "red\nblue\n" * 50)
     simulate = ("simulate", "--data", str(tmp_path / "c.csv"), "--column", "color", "--protocol", "rappor")
@@ -189,3 +229,21 @@ def test_a_search_for_texts_is_planned_and_simulated(capsys: pytest.CaptureFixtu
     assert [line.split()[:2] for line in out.splitlines()[2:4]] == [["tea", "5,000"], ["mate", "3,000"]]
     code, _, err = run(capsys, "plan", "--alphabet", "ab", "--length", "500", "--epsilon", "1", "--respondents", "9")
     assert (code, "length must be at most" in err) == (2, True)
+
+
+def test_a_simulation_is_named_as_a_class_knows_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Coins are coins in text and picture; true and estimated values lie beside each other, none on another."""
+    (tmp_path / "c.csv").write_text("job\n" + "Cook\n" * 300 + "Nurse\n" * 200)
+    data = ("simulate", "--data", str(tmp_path / "c.csv"), "--column", "job")
+    for more, name in (
+        (("--protocol", "coins", "--value", "Cook"), "two fair coins"),
+        (("--epsilon", "1", "--value", "Cook"), "randomized response (GRR)"),
+        (("--protocol", "unary", "--p", "3/4", "--q", "1/4"), "unary encoding (SUE)"),
+    ):
+        picture = tmp_path / "p.json"
+        code, out, err = run(capsys, *data, *more, "--plot", str(picture))
+        assert code == 0, err
+        assert f"{name} at epsilon" in out
+        spec = json.loads(picture.read_text())
+        assert f"by {name}" in " ".join(spec["title"]["text"])
+        assert all(layer["encoding"]["yOffset"]["field"] == "who" for layer in spec["layer"])

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -441,3 +442,19 @@ def test_a_histogram_is_priced_before_it_is_asked_for(here: Path, run: Run) -> N
     assert run("synth", "plan", "nothing", "--epsilon", "1").code == 3
     assert run("synth", "plan", "age").code == 2
     assert spent(here) == before
+
+
+@pytest.mark.usefixtures("census")
+@pytest.mark.parametrize(("columns", "loss"), [("age,region", ("--epsilon", "1/10")), ("sex", ("--epsilon", "0.1"))])
+def test_a_priced_histogram_leads_to_the_calls_that_draw_its_rows(
+    columns: str, loss: tuple[str, ...], run: Run
+) -> None:
+    """What is printed runs as it stands, costs what was priced, and draws rows of the priced columns."""
+    priced = run("synth", "plan", columns, *loss, "--table", "people")
+    calls = [shlex.split(line) for line in priced.out.splitlines() if line.startswith("sordino synth ")]
+    assert [call[2] for call in calls] == ["fit", "sample"]
+    for call in calls:
+        ended = run(*call[1:])
+        assert ended.code == 0, ended.err
+    assert "epsilon 0.1" in run("releases").out
+    assert Path("rows.csv").read_text().splitlines()[0] == columns

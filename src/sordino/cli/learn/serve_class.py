@@ -1,4 +1,4 @@
-"""`sordino learn serve`: the workbench over a generated census for a class, with a card for each student."""
+"""`sordino learn`: the workbench over a generated census for a class, with a card for each student; and slides."""
 
 from __future__ import annotations
 
@@ -90,3 +90,26 @@ def _address(stated: str | None, *, host: str, port: int) -> str:
             f"--host {host} listens to the whole network, so the cards need --address, as http://192.168.1.7:{port}"
         )
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def draw_slides(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write them, new or empty.")],
+    dark: Annotated[bool, typer.Option("--dark", help="Light words on a dark ground.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the pictures of a lesson as SVG that fill a slide: noise, neighbors, worlds, a survey, attacks.
+
+    They are about a few numbers and a generated census. Any other picture is made a slide by `sd.plot(thing).slide()`.
+    """
+    from sordino.cli.shared.atomic_file import open_folder
+    from sordino.reporting.picture import need_plots
+    from sordino.reporting.slides import lesson_pictures
+
+    need_plots()
+    with open_folder(folder) as place:
+        names = []
+        for name, picture in lesson_pictures():
+            (place.path / f"{name}.svg").write_text(picture.slide(dark=dark), encoding="utf-8")
+            names.append(name)
+        place.commit()
+    note(f"wrote {len(names)} slides to {folder}", quiet=quiet)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +12,7 @@ from sordino.cli.local.plan_collection import DEFAULT_LENGTH, Alphabet, Length, 
 from sordino.cli.shared.option_rules import goes_with, not_with
 from sordino.cli.shared.options import PictureFile, TextForm, TextFormat, one_of, option
 from sordino.cli.shared.terminal import paint, say, wrap
+from sordino.core.errors import SourceError, nearest
 from sordino.core.text_table import columns_of, plain
 from sordino.local.protocols.catalog import MAKERS
 
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
 
 DataFile = Annotated[
     Path,
-    option("--data", "FILE", "A CSV or Parquet file with a header, or the Adult extract, adult.data. NOT PRIVATE."),
+    option(
+        "--data", "FILE", "A file with a header (CSV, Parquet, Excel, JSON, ...), or the Adult extract. NOT PRIVATE."
+    ),
 ]
 ColumnName = Annotated[str, option("--column", "NAME", "A column of categories in it.")]
 DeclaredLabels = Annotated[
@@ -84,12 +89,16 @@ def local_simulate(
     from sordino.local import HeavyHitters, pick_protocol, simulate_collection, simulate_heavy_hitters
 
     rng = Rng.secure() if seed is None else Rng.seeded(seed)
+    with _typed_file(data, column) as file:
+        if alphabet is None:
+            named = None if labels is None else [part.strip() for part in labels.split(",")]
+            answers, names = load_known_answers(column, file, labels=named, value=value)
+        else:
+            texts = load_answers(column, file, labels=None)
     if alphabet is not None:
         search = HeavyHitters(alphabet, length=DEFAULT_LENGTH if length is None else length, epsilon=epsilon or "")
-        _print_search(simulate_heavy_hitters(load_answers(column, data, labels=None), search, rng), column, form)
+        _print_search(simulate_heavy_hitters(texts, search, rng), column, form)
         return
-    named = None if labels is None else [part.strip() for part in labels.split(",")]
-    answers, names = load_known_answers(column, data, labels=named, value=value)
     stated = {"epsilon": epsilon, "f": f, "p": p, "q": q}
     randomizer = pick_protocol(protocol, names, **stated, respondents=len(answers), malicious=malicious)
     simulated = simulate_collection(answers, randomizer, rng, subject=column)
@@ -104,6 +113,32 @@ def local_simulate(
         say(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False))
     else:
         _print(simulated, column)
+
+
+@contextmanager
+def _typed_file(data: Path, column: str) -> Iterator[Path]:
+    """Give a file whose column can be read: itself, or what `sordino import` would make of an Excel, JSON or other file.
+
+    Raises SourceError where it has no such column.
+    """
+    import tempfile
+
+    from sordino.ask.engines.readers.import_file import import_file
+    from sordino.ask.engines.readers.text_tables import READ, Layout
+
+    ending = data.suffix.lower()
+    if ending not in READ or ending in (".csv", ".data"):
+        yield data
+        return
+    if not data.is_file():
+        raise SourceError(f"{data}: no such file")
+    with tempfile.TemporaryDirectory(prefix="sordino-simulate-") as folder:
+        target = Path(folder) / "typed.parquet"
+        record = import_file(data, target, layout=Layout(header=None if ending == ".json" else True))
+        names = [one.name for one in record.columns]
+        if column not in names:
+            raise SourceError(f"{data} has no column {column!r}; {nearest(column, names)}")
+        yield target
 
 
 def _print_search(simulated: HeavyHittersSimulation, column: str, form: TextFormat) -> None:

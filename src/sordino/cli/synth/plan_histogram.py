@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Annotated
 
 import typer
@@ -43,10 +44,18 @@ def synth_plan(
     head = [*wrap("histogram", f"of {' and '.join(data['columns'])}"), *wrap("cost", data["cost"])]
     for line in [*head, *columns_of(["bins together", f"{100 * confidence:g}% error"], rows, right=[True, True])]:
         say(line)
-    named = ",".join(data["columns"])
+    named = shlex.quote(",".join(data["columns"]))
+    losses = {"--table": table, "--epsilon": epsilon, "--delta": delta, "--rho": rho}
+    stated = " ".join(f"{flag} {shlex.quote(str(value))}" for flag, value in losses.items() if value is not None)
+    where = "" if project is None else f" --project {shlex.quote(str(project))}"
+    fit = f"sordino synth fit --method marginals --marginals {named} {stated}{where} -o rows.model"
+    say()
+    # One line each, so that they can be copied.
     note(
-        f"nothing was spent; `sordino synth fit --columns {named} --method marginals --marginals {named} -o FILE` at this loss "
-        f"makes a table to draw rows from, `sordino ask` with GROUP BY {', '.join(data['columns'])} the counts alone",
+        "nothing was spent; this spends it, and draws as many rows as you like from what it made:",
         quiet=False,
         aside=False,
     )
+    say(fit)
+    say("sordino synth sample rows.model -o rows.csv")
+    note(f"`sordino ask` with GROUP BY {', '.join(data['columns'])} gives the counts alone", quiet=False, aside=False)

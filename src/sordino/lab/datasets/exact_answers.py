@@ -62,7 +62,7 @@ def _header(path: Path) -> list[str]:
         if path.suffix.lower() == ".csv":
             return list(csv.open_csv(path).schema.names)
         return list(parquet.read_schema(path).names) if path.suffix.lower() in (".parquet", ".pq") else []
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         return []
 
 
@@ -101,11 +101,19 @@ def load_answers(name: str, path: Path, *, labels: Sequence[str] | None) -> list
             names = parquet.read_schema(path).names
             table = parquet.read_table(path, columns=[name]) if name in names else None
         cells = None if table is None else _text(table[name])
-    except (pa.ArrowException, OSError):
-        raise SourceError(f"{path} cannot be read as {ending[1:]}; a CSV file has names in its first line") from None
+    # Names that are not UTF-8 are an error of Python's.
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        raise SourceError(
+            f"{path} cannot be read as {ending[1:]}: a CSV file is UTF-8 with names in its first line, and a column holds one "
+            "value a cell; `sordino import` reads other encodings, separators and formats"
+        ) from None
     if cells is None:
         # The header line is not quoted: it may be a row.
-        hint = ": check its header line" if ending == ".csv" else f"; {nearest(name, names)}"
+        hint = (
+            ": check its header line, and that commas part its cells"
+            if ending == ".csv"
+            else f"; {nearest(name, names)}"
+        )
         raise SourceError(f"{path} has no column {name!r}{hint}")
     trimmed = pc.utf8_trim_whitespace(cells)
     answers_or_null = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
