@@ -43,7 +43,8 @@ def keep_moment(table: Floats, noisy: NoisyTable, scores: tuple[Floats, Floats])
 
     With `scores` x and y of mean 0 and deviation 1 (`moment_scores`) the correlation of the noisy cells, sum x y n / sum n,
     has no bias, and the deviation s = sigma |x| |y| / sum n. It is taken over by t^2 / (t^2 + s^2), t the error of the
-    reading: about what readings err by, or what the difference d shows above its own noise, d^2 - s^2, within bounds. The margins stay.
+    reading: about what readings err by, or what the difference d shows above its own noise, d^2 - s^2, within bounds. The
+    margins stay.
     """
     x, y = scores
     total = max(float(table.sum()), 1e-9)
