@@ -22,14 +22,15 @@ from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals
 
 # Correlations from which on a pair's moment is met, and the largest.
-_STRONG = 0.5
+_STRONG = 0.3
 _MOST = 0.98
 # How far from the one read a field's correlation is moved, a reading from that of its cells, and how near they then come.
 _FAR = 0.02
 _OFF = 0.005
 _NEAR = 0.0025
-# About the error of a reading's correlation beside which the noise of the cells' own counts.
+# About the error of a reading's correlation beside which the noise of the cells' own counts, and the largest.
 _TYPICAL = 0.06
+_LARGEST = 0.3
 # Turns over all pairs, sweeps of the fit in each, steps to a correlation, and the most that the log of a cell is moved.
 _TURNS = 4
 _SWEEPS = 2
@@ -41,14 +42,17 @@ def keep_moment(table: Floats, noisy: NoisyTable, scores: tuple[Floats, Floats])
     """Return the table that a pair's noisy counts are read as, tilted towards the correlation that these have.
 
     With `scores` x and y of mean 0 and deviation 1 (`moment_scores`) the correlation of the noisy cells, sum x y n / sum n,
-    has no bias, and the deviation s = sigma |x| |y| / sum n. It is taken over by t^2 / (t^2 + s^2), t about the error of a
-    reading's own. The margins stay.
+    has no bias, and the deviation s = sigma |x| |y| / sum n. It is taken over by t^2 / (t^2 + s^2), t the error of the
+    reading: about what readings err by, or what the difference d shows above its own noise, d^2 - s^2, within bounds. The
+    margins stay.
     """
     x, y = scores
     total = max(float(table.sum()), 1e-9)
     now = float(x @ table @ y) / total
-    deviation = math.sqrt(noisy.variance * float(x @ x) * float(y @ y)) / total
-    goal = now + (float(x @ noisy.cells @ y) / total - now) * _TYPICAL**2 / (_TYPICAL**2 + deviation**2)
+    variance = noisy.variance * float(x @ x) * float(y @ y) / total**2
+    beyond = float(x @ noisy.cells @ y) / total - now
+    error = min(max(beyond**2 - variance, _TYPICAL**2), _LARGEST**2)
+    goal = now + beyond * error / (error + variance)
     tilted = _tilt_to(table, x, y, min(max(goal, -_MOST), _MOST), off=_OFF)
     return table if tilted is None else tilted
 

@@ -34,9 +34,9 @@ _SAMPLE = 200_000
 _OUTSIDE = 0.4
 # How much more a pair counts that has a column to predict: that column's relation to each other one is what is asked for.
 _PREDICTED = 8.0
-# What one number, how much two columns with an order rise together, counts for beside the distance of the pair: twice, as
-# distances hardly see weak correlations.
-_RISING = 2.0
+# What one number, how much two columns with an order rise together, counts for beside the distance of the pair: as much, more
+# pairs than that cost the strong ones their distance.
+_RISING = 1.0
 
 
 def score_independence(
