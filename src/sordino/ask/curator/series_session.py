@@ -18,6 +18,7 @@ import numpy as np
 
 from sordino.ask.curator.adaptive_session import adaptive_event
 from sordino.ask.curator.charging import Charging, failure_of, name_tables, write_answer
+from sordino.ask.curator.explain import explain_charge
 from sordino.ask.curator.plan import (
     Answer,
     DataAccess,
@@ -303,6 +304,10 @@ class SeriesSession:
         record = self._series.step(self.name, period - start + 1)
         return None if record is None else self._read(record)
 
+    def explain(self) -> str:
+        """Return what the whole series reveals at most about one unit."""
+        return explain_charge(self._charging.ledger, self.opening)
+
     def check_next(self, period: int) -> None:
         """Raise QuestionRefused for a period that could not be released now; nothing is read but the ledger."""
         self.compiled.check(period)
@@ -416,7 +421,9 @@ class SeriesSession:
     def _read(self, record: StepRecord) -> SeriesStep:
         numbers = json.loads(record.answer)
         period = read_period(record.period, self.compiled.question.every)
-        return SeriesStep(period, record.step, tuple(numbers["counts"]), tuple(numbers["totals"]), record.time)
+        return SeriesStep(
+            period, record.step, tuple(numbers["counts"]), tuple(numbers["totals"]), record.time, record.record
+        )
 
 
 def open_series_session(
