@@ -84,6 +84,23 @@ class Predictors:
             result[:, i] = read_codes(table[name], columns[name])
         return result
 
+    def scores_of(self, frame: Any, values: Floats, intercept: float) -> Floats:
+        """Return intercept + sum of slope * column for each row of a frame: (rows,), nan where a column is missing.
+
+        `values` are the slopes of the numbers, then of each category's values but the first.
+        """
+        numbers = self.numbers_of(frame)
+        codes = self.codes_of(frame)
+        result: Floats = intercept + numbers @ values[: numbers.shape[1]]
+        at = numbers.shape[1]
+        for i, name in enumerate(self.categories):
+            size = len(declared_values(dict(self.declared)[name]))
+            # Code -1, of a missing cell, takes the last.
+            steps = np.concatenate([[0.0], values[at : at + size - 1], [np.nan]])
+            result = result + steps[codes[:, i]]
+            at += size - 1
+        return result
+
 
 def name_term(term: Term) -> str:
     """Return the name of a column of the model."""

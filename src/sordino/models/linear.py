@@ -130,18 +130,7 @@ class LinearModel:
 
         Cells are clipped to their declared bounds, as the table's were; columns that the model does not use are ignored.
         """
-        numbers = self.predictors.numbers_of(frame)
-        codes = self.predictors.codes_of(frame)
-        result = self.intercept + numbers @ self.values[: numbers.shape[1]]
-        at = numbers.shape[1]
-        for i, name in enumerate(self.predictors.categories):
-            size = len(declared_values(dict(self.predictors.declared)[name]))
-            steps = np.concatenate([[0.0], self.values[at : at + size - 1], [np.nan]])
-            # Code -1, of a missing cell, takes the last.
-            result = result + steps[codes[:, i]]
-            at += size - 1
-        answer: Floats = result
-        return answer
+        return self.predictors.scores_of(frame, self.values, self.intercept)
 
     def to_sql(self) -> str:
         """Return the prediction as an expression of SQL, over columns of the same names."""

@@ -29,17 +29,25 @@ from sordino.models.design import soften
 from sordino.models.moments import Floats, NoisyMoments, PreparedMoments, moments_of, prepare_moments, take_share
 
 # Measured on three tables at four losses (bench/results/models.md): more steps have more noise each, and gain little.
-STEPS = 3
+# Those of counts go by a curvature that changes more on the way.
+STEPS = {"logistic": 3, "poisson": 5}
 # The share of the loss that finds how columns go together; sums of absolute values cost more there than sums of squares.
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
 # The share that counts held-out rows.
 _HELD_OUT = Fraction(3, 20)
-# A row's curvature is p (1 - p), which is below that of the mean probability by about this.
-_FLATTER = {"logistic": 0.8, "poisson": 1.2}
-# A direction whose curvature is below twice its noise times the root of the columns is lifted to that, as in design.py.
+# The mean of p (1 - p) is that at the mean probability less the variance of p: this part of it at most, and that at least.
+_FLATTER = 0.8
+_FLATTEST = 0.1
+# A step of counts is shortened by this, since their curvature rises with the mean.
+_STEEPER = 1.4
+# A direction whose variance is below twice its noise times the root of the columns is lifted to that, as in design.py.
 _LIFT = 2.0
-# Errors of counts are cut at so many spreads of the counts.
-_ERROR_SPREADS = 4
+# Errors of counts are cut at so many spreads of the counts, since what is cut makes predictions too low: at more where the noise
+# of a gradient is less than this part of the rows.
+_ERROR_SPREADS = (4.0, 16.0)
+_ERROR_NOISE = 0.005
+# A direction moves hardly where so many deviations of the noise of all steps would move its coefficient by 1.
+_CAUTION = 0.6
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class PreparedSteps:
         """What the answer follows from."""
         return (
             *self.start.notes,
-            f"{STEPS} steps along noisy gradients lead to the coefficients, which are among the numbers chosen",
+            f"{self.steps} steps along noisy gradients lead to the coefficients, which are among the numbers chosen",
         )
 
     @property
@@ -82,10 +90,15 @@ class PreparedSteps:
         return self.compiled.least_limit + 2 * len(self.compiled.columns.numbers)
 
     @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return STEPS[self.question.link]
+
+    @property
     def shares(self) -> tuple[Fraction, Fraction]:
         """The share of the loss of one step, and of the held-out rows."""
         held = _HELD_OUT if self.question.folds > 1 else Fraction(0)
-        return (1 - _start_share(self.loss) - held) / STEPS, held
+        return (1 - _start_share(self.loss) - held) / self.steps, held
 
     def queries(self) -> list[FirstLook | MomentVector | GradientVector | ScoreCounts]:
         """Return all queries, in one of the frames and at one of the coefficients that may follow."""
@@ -126,16 +139,19 @@ class PreparedSteps:
         """Look, ask for the moments, step, and count the held-out rows."""
         moments_frame, released = self.start.release(queryable)
         moments = moments_of(released.outputs[0].estimate, self.start.compiled, moments_frame)[-1]
-        fit = _Start.of(moments, self.compiled)
+        fit = _Start.of(moments, self.compiled, self.unit_noise * math.sqrt(self.limit))
         count = len(self.compiled.columns.numbers)
         frame = Frame(moments_frame.centers[:count], moments_frame.scales[:count], self.limit)
         step_share, held_share = self.shares
         coefficients = fit.coefficients
         output: Output | None = None
-        for _ in range(STEPS):
+        for step in range(self.steps):
             vector = GradientVector(self.question, frame, _whole(coefficients), fit.most_error)
             output = queryable.release(vector, take_share(self.loss, step_share)).outputs[0]
-            coefficients = fit.step(coefficients, _numbers(output.estimate))
+            # The last step of counts makes them right in the mean, which slopes of few steps alone need not be.
+            last = step == self.steps - 1 and fit.total is not None
+            move = fit.calibrate if last else fit.step
+            coefficients = move(coefficients, _numbers(output.estimate))
         chosen = _whole(coefficients)
         keys: tuple[Key, ...] = (Key("coefficient", tuple(_describe_coefficients(self.compiled))),)
         if self.question.folds > 1:
@@ -198,51 +214,77 @@ def _describe_coefficients(compiled: CompiledSteps) -> list[str]:
 
 @dataclass(frozen=True)
 class _Start:
-    """Where the steps begin, and the inverse of the curvature by which each goes."""
+    """Where the steps begin, the inverse of the curvature by which each goes, and the `total` of counts in errors of 1."""
 
     coefficients: Floats
     inverse: Floats
     most_error: int
+    total: float | None
 
     @classmethod
-    def of(cls, moments: NoisyMoments, compiled: CompiledSteps) -> _Start:
-        """Return where steps begin: at the mean of y, with the curvature of the moments at it."""
+    def of(cls, moments: NoisyMoments, compiled: CompiledSteps, gradient_noise: float) -> _Start:
+        """Return where steps begin: at the mean of y, with the curvature of the moments at it.
+
+        `gradient_noise` is the deviation of a gradient. A direction of curvature c moves by c / (c^2 + noise^2) times its
+        gradient: in full where its curvature shows, and hardly where the noise would move a coefficient by more than 1.
+        """
         matrix = moments.matrix
         numbers = len(compiled.columns.numbers)
         size = compiled.cells
+        steps = STEPS[compiled.question.link]
         coefficients = np.zeros(size)
-        link = compiled.question.link
-        if link == "logistic":
+        noise = math.sqrt(moments.variance)
+        if compiled.question.link == "logistic":
             places = list(range(size))
-            # The target is the last category, of two values.
-            share = float(matrix[0, -1] / max(moments.rows, 1.0))
-            share = min(max(share, 1e-4), 1 - 1e-4)
-            coefficients[0] = math.log(share / (1 - share))
-            curvature = share * (1 - share)
-            most_error = 1
-            by = 1.0
         else:
             # The target is the last number, before the categories.
             places = [*range(1 + numbers), *range(2 + numbers, 1 + size)]
-            target = moments.compiled.numbers[-1]
-            scale = moments.frame.scales[-1] * target.step
-            center = target.middle + moments.frame.centers[-1] * target.step
-            mean = max(center + scale * float(matrix[0, 1 + numbers]) / moments.rows, 0.01 * scale)
-            coefficients[0] = math.log(mean)
-            most_error = min(_ERROR_SPREADS * moments.frame.scales[-1], 2 * target.width)
-            by = most_error * target.step
-            curvature = mean
-        noise = math.sqrt(moments.variance)
-        columns = soften(matrix[np.ix_(places, places)], noise)
-        variances, vectors = np.linalg.eigh(columns)
+        variances, vectors = np.linalg.eigh(soften(matrix[np.ix_(places, places)], noise))
         lifted = np.maximum(variances, max(_LIFT * noise * math.sqrt(size), 1.0))
-        inverse = (vectors / lifted) @ vectors.T * (by / (_FLATTER[link] * curvature))
-        return cls(coefficients, inverse, most_error)
+        most_error = 1
+        counts = 1.0
+        total = None
+        if compiled.question.link == "logistic":
+            # The target is the last category, of two values.
+            share = min(max(float(matrix[0, -1] / moments.rows), 1e-4), 1 - 1e-4)
+            coefficients[0] = math.log(share / (1 - share))
+            products = vectors.T @ matrix[places, -1]
+            # The noise of the products explains a part by itself.
+            sums = float((products**2 / lifted).sum()) - moments.variance * float((1 / lifted).sum())
+            explained = (sums / moments.rows - share**2) / (share * (1 - share))
+            curvature = share * (1 - share) * max(min(1.0 - explained, _FLATTER), _FLATTEST)
+        else:
+            place = 1 + numbers
+            target = moments.compiled.numbers[-1]
+            scale = moments.frame.scales[-1]
+            average = float(matrix[0, place]) / moments.rows
+            square = float(matrix[place, place]) / moments.rows - average**2
+            spread = scale * math.sqrt(max(square, 2 * noise / moments.rows))
+            least, most = _ERROR_SPREADS
+            spreads = min(max(_ERROR_NOISE * moments.rows / gradient_noise, least), most)
+            most_error = min(max(math.ceil(spreads * spread), 1), 2 * target.width)
+            # An error of 1 is of so many counts.
+            counts = most_error * target.step
+            mean = target.middle + target.step * (moments.frame.centers[-1] + scale * average)
+            mean = max(mean, counts / 100)
+            coefficients[0] = math.log(mean)
+            curvature = _STEEPER * mean
+            total = mean * moments.rows / counts
+        curvatures = curvature * lifted
+        by = counts * curvatures / (curvatures**2 + _CAUTION**2 * steps * (counts * gradient_noise) ** 2)
+        return cls(coefficients, (vectors * by) @ vectors.T, most_error, total)
 
     def step(self, coefficients: Floats, gradient: Floats) -> Floats:
         """Return the coefficients after one step against a gradient, in rows."""
         result: Floats = coefficients - self.inverse @ gradient
         return np.clip(result, -MOST_COEFFICIENT, MOST_COEFFICIENT)
+
+    def calibrate(self, coefficients: Floats, gradient: Floats) -> Floats:
+        """Return the coefficients with the constant at which expected counts add up to the counts, as their errors say."""
+        assert self.total is not None
+        result = coefficients.copy()
+        result[0] -= math.log(min(max(1 + float(gradient[0]) / self.total, 0.5), 2.0))
+        return result
 
 
 @dataclass(frozen=True)

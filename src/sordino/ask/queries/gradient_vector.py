@@ -55,6 +55,8 @@ ERROR = 1 << 12
 # The scores between which probabilities and means are drawn as straight lines.
 _LOGISTIC_KNOTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 _LEAST_LOG = -8
+# Slopes of expected counts are whole numbers of these parts, or those of small means would be rounded to nothing.
+_FINE = 1 << 10
 # Held-out rows are counted by scores in bins of a quarter, from -8 to 8.
 SCORE_BINS = 64
 SCORE_BIN = Fraction(1, 4)
@@ -343,6 +345,9 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     count = len(compiled.columns.numbers)
     keys = [f"k{i}" for i in range(len(compiled.columns.categories))]
     names = ["fold", "w", *(f"z{i}" for i in range(count)), *keys]
+    # A score is read once, and each line between knots is of what was read.
+    read = [*map(_column, (*names, "b0", "s")), exp.alias_(_read_score(compiled.target), "t")]
+    rows = exp.Select(expressions=read).from_(rows).subquery("sordino_read")
     wrong = exp.Select(expressions=[*map(_column, names), exp.alias_(exp.paren(error), "r")]).from_(rows)
     weighted = exp.Mul(this=_column("w"), expression=_column("r"))
     largest = Fraction(WEIGHT * ERROR)
@@ -366,6 +371,26 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     return select
 
 
+def _read_score(target: Keys | ScaledNumber) -> exp.Expression:
+    """Return the score in parts, from 0: without its sign, up to 16, or from the least log of a count that is told apart."""
+    from sqlglot import exp
+
+    if isinstance(target, Keys):
+        size = exp.IntDiv(this=exp.Abs(this=_column("s")), expression=whole(COEFFICIENT // ERROR))
+        return exp.Least(this=exp.paren(size), expressions=[whole(16 * ERROR)])
+    held = exp.Least(
+        this=exp.Greatest(this=_column("s"), expressions=[whole(_LEAST_LOG * COEFFICIENT)]),
+        expressions=[whole(_highest_log(target) * COEFFICIENT)],
+    )
+    above = exp.paren(exp.Sub(this=held, expression=whole(_LEAST_LOG * COEFFICIENT)))
+    return exp.paren(exp.IntDiv(this=above, expression=whole(COEFFICIENT // ERROR)))
+
+
+def _highest_log(target: ScaledNumber) -> int:
+    """Return a whole number above the log of the declared upper bound, beyond which no count lies."""
+    return math.ceil(math.log(max(target.middle + target.step * target.width, 1.0)))
+
+
 def _logistic_error() -> exp.Expression:
     """Return the probability of the second class less whether the row is of it, in parts, from the score s.
 
@@ -373,13 +398,11 @@ def _logistic_error() -> exp.Expression:
     """
     from sqlglot import exp
 
-    read = exp.IntDiv(this=exp.Abs(this=_column("s")), expression=whole(COEFFICIENT // ERROR))
-    score = exp.Least(this=exp.paren(read), expressions=[whole(16 * ERROR)])
     lines = []
     for low, high in itertools.pairwise(_LOGISTIC_KNOTS):
         start = 1 / (1 + math.exp(-low))
         slope = (1 / (1 + math.exp(-high)) - start) / (high - low)
-        rise = exp.Mul(this=exp.paren(score.copy()), expression=whole(round(slope * ERROR)))
+        rise = exp.Mul(this=_column("t"), expression=whole(round(slope * ERROR)))
         line = exp.Add(this=whole(round((start - slope * low) * ERROR) * ERROR), expression=rise)
         lines.append(exp.IntDiv(this=exp.paren(line), expression=whole(ERROR)))
     likely = exp.Least(this=whole(ERROR), expressions=lines)
@@ -402,28 +425,21 @@ def _count_error(target: ScaledNumber, most_error: int) -> exp.Expression:
     """
     from sqlglot import exp
 
-    upper = target.middle + target.step * target.width
-    highest = math.ceil(math.log(max(upper, 1.0)))
-    held = exp.Least(
-        this=exp.Greatest(this=_column("s"), expressions=[whole(_LEAST_LOG * COEFFICIENT)]),
-        expressions=[whole(highest * COEFFICIENT)],
-    )
-    above = exp.paren(exp.Sub(this=held, expression=whole(_LEAST_LOG * COEFFICIENT)))
-    read = exp.paren(exp.IntDiv(this=above, expression=whole(COEFFICIENT // ERROR)))
     lines: list[Any] = []
-    for quarter in range(4 * (highest - _LEAST_LOG)):
+    for quarter in range(4 * (_highest_log(target) - _LEAST_LOG)):
         low = quarter / 4
         start = math.exp(_LEAST_LOG + low) / target.step
         slope = 4 * start * (math.exp(0.25) - 1)
-        rise = exp.Mul(this=read.copy(), expression=whole(round(slope)))
-        lines.append(exp.paren(exp.Add(this=whole(round((start - slope * low) * ERROR)), expression=rise)))
-    mean = exp.paren(exp.IntDiv(this=exp.Greatest(this=whole(0), expressions=lines), expression=whole(ERROR)))
+        rise = exp.Mul(this=_column("t"), expression=whole(round(slope * _FINE)))
+        lines.append(exp.paren(exp.Add(this=whole(round((start - slope * low) * ERROR * _FINE)), expression=rise)))
+    # The mean and the count, both in parts of a step.
+    highest = exp.Greatest(this=whole(0), expressions=lines)
+    mean = exp.paren(exp.IntDiv(this=highest, expression=whole(_FINE)))
     count = exp.Add(this=_column("b0"), expression=whole(round(target.middle / target.step)))
-    error = exp.Sub(this=mean, expression=exp.paren(count))
-    cut = exp.Least(this=exp.Greatest(this=error, expressions=[whole(-most_error)]), expressions=[whole(most_error)])
-    shifted = exp.paren(
-        exp.Mul(this=exp.paren(exp.Add(this=cut, expression=whole(most_error))), expression=whole(ERROR))
-    )
+    error = exp.Sub(this=mean, expression=exp.paren(exp.Mul(this=exp.paren(count), expression=whole(ERROR))))
+    most = whole(most_error * ERROR)
+    cut = exp.Least(this=exp.Greatest(this=error, expressions=[whole(-most_error * ERROR)]), expressions=[most])
+    shifted = exp.paren(exp.Add(this=cut, expression=most.copy()))
     return exp.Sub(this=exp.paren(exp.IntDiv(this=shifted, expression=whole(most_error))), expression=whole(ERROR))
 
 
