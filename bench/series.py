@@ -72,7 +72,7 @@ def cpu_of(work: Callable[[], object]) -> float:
     return time.process_time() - before
 
 
-def time_steps(visits: pa.Table, groups: int, unit: Any, **limits: int) -> tuple[list[float], list[float]]:
+def time_steps(visits: pa.Table, groups: int, unit: Any, **limits: Any) -> tuple[list[float], list[float]]:
     """Return the CPU of each step of a series, and of the plain query of the same day."""
     people = open_visits(visits, groups, unit)
     series = people.series(
