@@ -45,7 +45,7 @@ from sordino.ask.queries.series import (
     recall_series,
 )
 from sordino.ask.queries.tabulation import describe_left_out
-from sordino.core.errors import DeclarationError, LedgerError, QuestionRefused, SourceError, UnknownName
+from sordino.core.errors import DeclarationError, LedgerError, QuestionRefused, SourceError, UnknownName, arg
 from sordino.core.ledger.series_ledger import SeriesLedger, SeriesRecord, StepRecord
 from sordino.core.loss import ZCDP, Loss, PureDP, loss_from_numbers, loss_to_numbers
 from sordino.core.mechanisms.continual_noise import (
@@ -171,9 +171,9 @@ def _settle_limits(question: SeriesQuestion, neighbors: Neighbors) -> SeriesQues
     if question.max_periods is None:
         every = question.every
         raise QuestionRefused(
-            f"this table protects all rows of one {people}: state in how many periods one counts, such as max_periods=4, of "
-            f"all {question.horizon:,} {every}s of the series, or of each so many with window=28. Which rows count follows from "
-            "earlier ones alone, so what was released stays true"
+            f"this table protects all rows of one {people}: state in how many periods one counts, such as "
+            f"{arg('max_periods=')}4, of all {question.horizon:,} {every}s of the series, or of each so many with "
+            f"{arg('window=')}28. Which rows count follows from earlier ones alone, so what was released stays true"
         )
     assert neighbors.unit is not None
     most = neighbors.unit.total_rows

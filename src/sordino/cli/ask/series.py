@@ -190,7 +190,9 @@ def show_series(
         return
     if export is not None:
         series.export(export)
-        note(f"wrote {export}: {len(series.periods):,} periods, with the record of each", quiet=quiet, aside=True)
+        periods = len(series.periods)
+        words = f"wrote {export}: {periods:,} period{'' if periods == 1 else 's'}, with the record of each"
+        note(words, quiet=quiet, aside=True)
     _show_rows(series.table.to_pylist(), form)
     with open_picture(plot, quiet=quiet) as draw:
         draw(series)
