@@ -395,7 +395,7 @@ class AuditLog(TypedDict):
 
 @with_config(_CLOSED)
 class Job(TypedDict):
-    """A job: when its state is "done", `model` is the number of its model, or `step` that of a released period of a series."""
+    """A job: when its state is "done", `model` is the number of its model, or `step` that of the period that it released."""
 
     schema: Literal[1]
     account: str
@@ -417,33 +417,36 @@ class Jobs(TypedDict):
     jobs: list[Job]
 
 
+# ---- Series
+
+
 @with_config(_CLOSED)
-class ListedSeries(TypedDict):
-    """A series as it is listed: whose it is, its charge, and how many of its periods were released."""
+class Series(TypedDict):
+    """A series: `step` is the number of periods up to the last released one, `ended` why it goes on no more."""
 
     schema: Literal[1]
     series: str
     spender: str | None
     budget: str
     table: str
-    every: Literal["day", "week", "month", "quarter", "year"]
+    every: str
     charge: str
     last: str | None
     step: int
     horizon: int
-    ended: str
+    ended: str | None
 
 
 @with_config(_CLOSED)
-class OpenedSeries(ListedSeries):
-    """A series that was opened, now or before, and what the whole of it costs."""
+class OpenedSeries(Series):
+    """A series with what it cost."""
 
     cost: Cost
 
 
 @with_config(_CLOSED)
-class ShownSeries(ListedSeries):
-    """A series with its released periods, and a row for each period and group, with intervals at 95%."""
+class SeriesRows(Series):
+    """A series with the rows of all released periods."""
 
     periods: list[str]
     rows: list[dict[str, Any]]
@@ -454,7 +457,7 @@ class SeriesList(TypedDict):
     """Series."""
 
     schema: Literal[1]
-    series: list[ListedSeries]
+    series: list[Series]
 
 
 @with_config(_CLOSED)

@@ -497,7 +497,7 @@ async def list_series(request: Request, visitor: Who) -> Response:
     return respond({"schema": 1, "series": await run_in_threadpool(_series(request).list_series, visitor)})
 
 
-@SERIES.get("/series/{series}", responses=schemas.answers(schemas.ShownSeries))
+@SERIES.get("/series/{series}", responses=schemas.answers(schemas.SeriesRows))
 async def show_series(request: Request, visitor: Who, series: str) -> Response:
     """Return a series with the rows of all released periods, with intervals at 95%."""
     return respond(await run_work(request, visitor, lambda: _series(request).show(visitor, series)))
