@@ -306,7 +306,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "series show": [
         ("wards", "--from", "2026-11-01", "--to", "2026-11-24", "--format", "json", *_PEOPLE, "--quiet"),
         ("--format", "table", *_PEOPLE, "--quiet"),
-        ("wards", "--plot", "w.svg"),
+        ("wards", "--plot", "w.svg", "--export", "w.csv"),
     ],
     "epsilon worlds": [
         (*("--universe", "1,2,3", "--size", "2", "--query", "mean", "--risk", "0.6", "--one-question"), *_WRITTEN),

@@ -426,6 +426,52 @@ def test_a_plan_is_shown_before_the_charge() -> None:
     assert 5.7 < errors["total"] < 5.9
 
 
+def test_a_series_is_explained_as_a_whole() -> None:
+    people = open_table(SMALL)
+    series = open_series(people, horizon=365)
+    assert "at most 365 days (none released so far)" in series.explain()
+    series.release(FIRST)
+    series.release(day(3))
+    text = series.explain()
+    assert text.startswith("Charge c-0001 answered the number of rows by ward, each day of day, with running totals")
+    assert "(2 released so far, the last 2026-11-04): all of them together" in text
+    assert people.explain(series.opening.charge) == text
+    # of another charge nothing is said of series
+    other = people.ask(sd.count(), rho="0.1")
+    assert people.explain(other.charge) == sd.explain(other)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_file_says_which_release_each_row_is_of(tmp_path: Path, suffix: str) -> None:
+    import pyarrow.csv as pacsv
+    import pyarrow.parquet as pq
+
+    people = open_table(SMALL)
+    series = open_series(people)
+    path = tmp_path / f"wards{suffix}"
+    with pytest.raises(QuestionRefused, match="nothing of the series 'wards' was released so far"):
+        series.export(path)
+    for number in (0, 3):
+        series.release(day(number))
+    series.export(path)
+    table = pacsv.read_csv(path) if suffix == ".csv" else pq.read_table(path)
+    assert table.column_names[:5] == ["series", "step", "period", "recorded", "record"]
+    assert table.column_names[5:] == series.table.column_names[1:]
+    assert table.column("step").to_pylist() == [1, 1, 4, 4]
+    assert table.column("count").to_pylist() == series.table.column("count").to_pylist()
+    hashes = {entry.hash for entry in people.ledger.entries() if entry.kind == "step"}
+    assert set(table.column("record").to_pylist()) == hashes
+    one = tmp_path / f"one{suffix}"
+    series.export(one, period=day(3))
+    again = tmp_path / f"again{suffix}"
+    open_series(people).export(again, period="2026-11-04")
+    assert one.read_bytes() == again.read_bytes()
+    with pytest.raises(QuestionRefused, match="2026-11-02 was not released"):
+        series.export(one, period=day(1))
+    with pytest.raises(DeclarationError, match=r"to a \.csv or \.parquet file"):
+        series.export(tmp_path / "wards.xls")
+
+
 def test_numbers_of_a_series_share_their_noise_so_no_formula_over_them_has_an_interval() -> None:
     series = open_series(open_table(SMALL))
     released = series.release(FIRST)

@@ -37,7 +37,8 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - HistogramPlan: the error of bins together; a Plan, or several of one question at several losses (the first is marked):
       expected error against the loss;
     - a fitted model: what each column moves, with its interval, or components and centers as a table of colors;
-    - a Series: its released numbers and running totals over time, each with its band;
+    - a Series: its released numbers and running totals over time, each with its band; a Ledger: what was spent over time,
+      under its cap and its allowance;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
     - an Audit: claimed against shown epsilon, and the outputs of both neighbors; an Attack, or Attacks: achieved, guessing
       and allowed; ClosestRecords: how far published rows lie from the closest ones.
@@ -121,6 +122,7 @@ def _drawer(thing: Any) -> Drawer:
 @cache
 def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
+    from sordino.core.ledger.ledger import Ledger
     from sordino.lab.learn.bare_noise import NoiseShape
     from sordino.lab.risk.assessment import RiskAssessment
     from sordino.lab.risk.worlds import Worlds
@@ -134,6 +136,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     from sordino.models.components import ComponentsModel
     from sordino.models.linear import LinearModel
     from sordino.reporting import (
+        budget_charts,
         local_charts,
         model_charts,
         neighborhood_charts,
@@ -153,6 +156,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     of_one: dict[type, Drawer] = {
         Neighborhoods: neighborhood_charts.draw,
         Series: series_charts.draw,
+        Ledger: budget_charts.draw,
         LocalNoise: neighborhood_charts.draw_local_noise,
         NoiseShape: neighborhood_charts.draw_noise,
         risks.Risks: risks.draw,

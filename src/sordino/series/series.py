@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -21,12 +22,12 @@ from sordino.ask.queries.series import (
     period_start,
     read_period,
 )
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.series_cells import SeriesCells
 from sordino.core.lazy import load_feature
 from sordino.core.noise.laws import DiscreteGaussian
 from sordino.core.release import Key, Output, Release
-from sordino.core.release_exports import label_kind
+from sordino.core.release_exports import label_kind, write_csv, write_parquet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -142,6 +143,47 @@ class Series:
         if not tables:
             raise QuestionRefused(f"nothing of the series {self.name!r} was released so far")
         return pa.concat_tables(tables)
+
+    def explain(self) -> str:
+        """Return what the whole series reveals at most about one unit, however many of its periods are released."""
+        return self._queryable.explain()
+
+    def export(self, path: str | Path, *, period: Period | None = None) -> None:
+        """Write the released periods, or one, to a .csv or .parquet file that says of each row which release it is of.
+
+        Beside the columns of `table` it has the `series`, the `step`, when it was `recorded`, and the `record`: the hash of the
+        ledger's entry, which other numbers cannot have. A period is released once, so two files of it are the same.
+
+        Raises QuestionRefused for a period that was not released, DeclarationError for another kind of file.
+        """
+        import pyarrow as pa
+
+        place = Path(path)
+        if place.suffix not in (".csv", ".parquet"):
+            raise DeclarationError(
+                f"a series is exported to a .csv or .parquet file, not {place.suffix!r:.20}", key="path"
+            )
+        steps = self._queryable.steps() if period is None else [self._released(self._read(period))]
+        if not steps:
+            raise QuestionRefused(f"nothing of the series {self.name!r} was released so far")
+        tables = []
+        for step in steps:
+            rows = self._make_release(step).table
+            stamps: list[tuple[str, Any, pa.DataType]] = [
+                ("series", self.name, pa.string()),
+                ("step", step.step, pa.int64()),
+                ("period", self._text(step.period), pa.string()),
+                ("recorded", step.time, pa.string()),
+                ("record", step.record, pa.string()),
+            ]
+            names = [name for name, _, _ in stamps]
+            columns = [pa.array([value] * len(rows), kind) for _, value, kind in stamps]
+            tables.append(pa.table([*columns, *rows.columns], names=[*names, *rows.column_names]))
+        whole = pa.concat_tables(tables)
+        if place.suffix == ".csv":
+            write_csv(whole, place)
+        else:
+            write_parquet(whole, place, about=self.opening.to_json())
 
     def close(self) -> None:
         """Close this handle; the series goes on, and is opened again by its name."""

@@ -346,6 +346,23 @@ def test_a_curator_refuses_a_question_beyond_its_years_allowance() -> None:
         )
 
 
+def test_the_path_of_a_budget_under_its_allowance() -> None:
+    clock = Clock()
+    ledger = open_ledger(clock)
+    with pytest.raises(DeclarationError, match="nothing was charged to this budget so far"):
+        sd.plot(ledger)
+    for day, epsilon in (("2026-03-15", "0.7"), ("2026-06-01", "0.3"), ("2027-05-01", "0.5")):
+        clock.day = day
+        spend(ledger, epsilon)
+    clock.day = "2027-06-01"
+    path, cap, ceiling = sd.plot(ledger).chart.to_dict()["layer"]
+    assert [row["spent"] for row in path["data"]["values"]] == [0, 0.7, 1, 1.5, 1.5]
+    assert [row["spent"] for row in cap["data"]["values"]] == [5]
+    # a year's ceiling is what was spent before it, and its allowance
+    assert [row["spent"] for row in ceiling["data"]["values"]] == [1, 2, 2]
+    assert ceiling["data"]["values"][1]["time"] == "2027-01-01T00:00:00.000Z"
+
+
 def test_the_sentence_on_ten_years_is_true() -> None:
     """No span of ten years of months spends more than it says, at full allowances, wherever the span begins."""
     cases: list[tuple[Any, bool]] = [("year", False), ("year", True), ("quarter", False), ("month", True)]

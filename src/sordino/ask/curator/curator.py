@@ -22,7 +22,7 @@ from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan
 from sordino.ask.curator.batch import Batch, advise, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
 from sordino.ask.curator.dummy_table import check_target, dummy_curator, open_dummy
-from sordino.ask.curator.explain import explain
+from sordino.ask.curator.explain import explain_charge
 from sordino.ask.curator.found_bounds_procedure import plan_with_found_bounds
 from sordino.ask.curator.joined_rows import JoinedRows
 from sordino.ask.curator.plan import (
@@ -541,7 +541,7 @@ class Curator(TableFace):
 
     def explain(self, charge: str) -> str:
         """Return what a past release reveals at most, in a sentence or two."""
-        return explain(self.release(charge))
+        return explain_charge(self._ledger, self.release(charge))
 
     def close(self) -> None:
         """Close the connection to the data; the ledger needs no closing."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sordino.ask.queries.series import recall_series
 from sordino.core.accounting.belief import belief_after, epsilon_and_delta, power_after
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.ledger.series_ledger import SeriesLedger
 from sordino.core.loss import Event, Loss, round_up
 from sordino.core.notebook_tables import align_cells, html_table
 from sordino.core.release import Release
@@ -26,6 +29,31 @@ def explain(release: Release) -> str:
     meaning = explain_loss(release.cost, release.event, release.neighbors, release.privacy_unit)
     seal = "" if release.private else " NOT PRIVATE: its noise was seeded."
     return f"{question} {meaning}{seal}"
+
+
+def explain_charge(ledger: Ledger, release: Release) -> str:
+    """Return what `explain` says of a release, and of one that paid for a series what all of its periods add to that: nothing."""
+    text = explain(release)
+    series = SeriesLedger(ledger)
+    record = series.of_charge(release.charge)
+    if record is None:
+        return text
+    released = len(series.numbers(record.name))
+    last = series.last(record.name)
+    question = recall_series(record.arguments)
+    begun = f"{released:,} released so far, the last {last.period}" if last is not None else "none released so far"
+    limits = ""
+    if question.participation is not None:
+        rows = question.max_rows_per_period
+        limits = (
+            f" Of one {release.privacy_unit.removeprefix('all rows of one ').partition(' (')[0]} it counts "
+            f"{question.participation.describe(question.every)}, and {rows:,} row{'' if rows == 1 else 's'} in each at most."
+        )
+    return (
+        f"{text} It pays for the whole series {record.name!r}, at most {question.horizon:,} {question.every}s ({begun}): all of "
+        f"them together, with their totals, windows and differences, reveal no more than this.{limits} A row whose date or key "
+        "is edited after its release counts twice."
+    )
 
 
 def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) -> str:

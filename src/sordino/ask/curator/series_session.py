@@ -18,6 +18,7 @@ import numpy as np
 
 from sordino.ask.curator.adaptive_session import adaptive_event
 from sordino.ask.curator.charging import Charging, failure_of, name_tables, write_answer
+from sordino.ask.curator.explain import explain_charge
 from sordino.ask.curator.plan import (
     Answer,
     DataAccess,
@@ -44,7 +45,7 @@ from sordino.ask.queries.series import (
     recall_series,
 )
 from sordino.ask.queries.tabulation import describe_left_out
-from sordino.core.errors import DeclarationError, LedgerError, QuestionRefused, SourceError, UnknownName
+from sordino.core.errors import DeclarationError, LedgerError, QuestionRefused, SourceError, UnknownName, arg
 from sordino.core.ledger.series_ledger import SeriesLedger, SeriesRecord, StepRecord
 from sordino.core.loss import ZCDP, Loss, PureDP, loss_from_numbers, loss_to_numbers
 from sordino.core.mechanisms.continual_noise import (
@@ -170,9 +171,9 @@ def _settle_limits(question: SeriesQuestion, neighbors: Neighbors) -> SeriesQues
     if question.max_periods is None:
         every = question.every
         raise QuestionRefused(
-            f"this table protects all rows of one {people}: state in how many periods one counts, such as max_periods=4, of "
-            f"all {question.horizon:,} {every}s of the series, or of each so many with window=28. Which rows count follows from "
-            "earlier ones alone, so what was released stays true"
+            f"this table protects all rows of one {people}: state in how many periods one counts, such as "
+            f"{arg('max_periods=')}4, of all {question.horizon:,} {every}s of the series, or of each so many with "
+            f"{arg('window=')}28. Which rows count follows from earlier ones alone, so what was released stays true"
         )
     assert neighbors.unit is not None
     most = neighbors.unit.total_rows
@@ -303,6 +304,10 @@ class SeriesSession:
         record = self._series.step(self.name, period - start + 1)
         return None if record is None else self._read(record)
 
+    def explain(self) -> str:
+        """Return what the whole series reveals at most about one unit."""
+        return explain_charge(self._charging.ledger, self.opening)
+
     def check_next(self, period: int) -> None:
         """Raise QuestionRefused for a period that could not be released now; nothing is read but the ledger."""
         self.compiled.check(period)
@@ -416,7 +421,9 @@ class SeriesSession:
     def _read(self, record: StepRecord) -> SeriesStep:
         numbers = json.loads(record.answer)
         period = read_period(record.period, self.compiled.question.every)
-        return SeriesStep(period, record.step, tuple(numbers["counts"]), tuple(numbers["totals"]), record.time)
+        return SeriesStep(
+            period, record.step, tuple(numbers["counts"]), tuple(numbers["totals"]), record.time, record.record
+        )
 
 
 def open_series_session(

@@ -31,6 +31,7 @@ from sordino.core.mechanisms.continual_noise import MOST_STEPS_OF_UNITS, Partici
 
 if TYPE_CHECKING:
     from fractions import Fraction
+    from pathlib import Path
     from types import TracebackType
 
     import pyarrow as pa
@@ -491,6 +492,8 @@ class SeriesStep:
     counts: tuple[int, ...]
     totals: tuple[int, ...]
     time: str
+    # the hash of its entry in the ledger
+    record: str = ""
 
 
 class SeriesQueryable(Protocol):
@@ -532,6 +535,9 @@ class SeriesQueryable(Protocol):
     def step_at(self, period: int) -> SeriesStep | None:
         """Return the released step of a period; None where it was not released."""
 
+    def explain(self) -> str:
+        """Return what the whole series reveals at most about one unit."""
+
     def check_next(self, period: int) -> None:
         """Raise QuestionRefused for a period that could not be released now."""
 
@@ -563,6 +569,12 @@ class SeriesHandle(Protocol):
 
     def release(self, period: datetime.date | str) -> Release:
         """Return the release of a period: the next one, or one that was released before, which is the same as then."""
+
+    def explain(self) -> str:
+        """Return what the whole series reveals at most about one unit, however many of its periods are released."""
+
+    def export(self, path: str | Path, *, period: datetime.date | str | None = None) -> None:
+        """Write the released periods, or one, to a .csv or .parquet file that says of each row which release it is of."""
 
     def check(self, period: datetime.date | str) -> None:
         """Raise QuestionRefused for a period that could not be released now; nothing is released."""

@@ -107,12 +107,19 @@ def explain(
 ) -> None:
     """Say in plain words the most that a past release reveals about one person."""
     import sordino as sd
-    from sordino.ask.project.budget import find_release
+    from sordino.ask.curator.explain import explain_charge
+    from sordino.ask.project.budget import find_release, open_ledger
     from sordino.cli.shared.opening import project_at
     from sordino.core.loss import loss_to_numbers
 
-    release = find_release(project_at(project), charge, budget=budget)
+    declared = project_at(project)
+    release = find_release(declared, charge, budget=budget)
     text = sd.explain(release)
+    for one in declared.budgets_named(budget):
+        with open_ledger(one) as ledger:
+            # the budget of which it is a charge
+            if ledger is not None and any(c.id == release.charge for c in ledger.charges()):
+                text = explain_charge(ledger, release)
     if form is given.TextFormat.json:
         content = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
         say(json.dumps(content, ensure_ascii=False, indent=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,8 +15,6 @@ from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import UnknownName, nearest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sordino.ask.curator.plan import Plan
     from sordino.ask.project.load import Budget
     from sordino.ask.queries.series import SeriesHandle
@@ -151,6 +150,10 @@ def show_series(
     last: Annotated[str | None, given.option("--to", "PERIOD", "The last period of a window.")] = None,
     form: given.TextForm = given.TextFormat.table,
     plot: given.PictureFile = None,
+    export: Annotated[
+        Path | None,
+        given.option("--export", "FILE", "Write the released periods to a .csv or .parquet file, with their records."),
+    ] = None,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
@@ -165,6 +168,8 @@ def show_series(
             raise DeclarationError("a window is of one series: name it", key="--from")
         if plot is not None:
             raise DeclarationError("draws one series over time: name it", key="--plot")
+        if export is not None:
+            raise DeclarationError("is a file of one series: name it", key="--export")
         _list_series(project, form, quiet=quiet)
         return
     series = _open_again(project, name, None)
@@ -173,12 +178,21 @@ def show_series(
             raise DeclarationError(
                 "draws all that was released, and a window is one number: leave one out", key="--plot"
             )
+        if export is not None:
+            raise DeclarationError(
+                "is a file of all that was released, and a window is one number: leave one out", key="--export"
+            )
         window = series.window(first, last)
         say(window.to_json() if form is given.TextFormat.json else str(window))
         return
     if not series.periods:
         note(f"nothing of the series {name} was released so far", quiet=quiet, aside=False)
         return
+    if export is not None:
+        series.export(export)
+        periods = len(series.periods)
+        words = f"wrote {export}: {periods:,} period{'' if periods == 1 else 's'}, with the record of each"
+        note(words, quiet=quiet, aside=True)
     _show_rows(series.table.to_pylist(), form)
     with open_picture(plot, quiet=quiet) as draw:
         draw(series)

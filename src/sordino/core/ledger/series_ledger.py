@@ -49,13 +49,17 @@ class SeriesRecord:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A released step of a series: its number from 1 on, its period, what was released as JSON text, and the noise's seal."""
+    """A released step of a series: its number from 1 on, its period, what was released as JSON text, and the noise's seal.
+
+    `record` is the hash of the ledger's entry, which nobody can have for other numbers.
+    """
 
     step: int
     period: str
     answer: str
     seal: str
     time: str
+    record: str = ""
 
 
 class SeriesLedger:
@@ -78,6 +82,17 @@ class SeriesLedger:
     def find(self, name: str) -> SeriesRecord | None:
         """Return a series by its name; None where there is none."""
         return self._writer.read(lambda db: _find(db, name))
+
+    def of_charge(self, charge: str) -> SeriesRecord | None:
+        """Return the series that a charge paid for; None where it paid for none."""
+
+        def read(db: Database) -> SeriesRecord | None:
+            if not has_series(db):
+                return None
+            row = db.execute("SELECT name FROM series WHERE charge = ?", (charge_number(charge),)).fetchone()
+            return None if row is None else _find(db, row[0])
+
+        return self._writer.read(read)
 
     def get(self, name: str) -> SeriesRecord:
         """Return a series by its name; raises UnknownName."""
@@ -227,7 +242,7 @@ class SeriesLedger:
             }
             entry, time = transaction.append("step", payload)
             db.execute("INSERT INTO series_steps VALUES (?, ?, ?)", (name, step.step, entry))
-            return StepRecord(step.step, step.period, step.answer, step.seal, time)
+            return StepRecord(step.step, step.period, step.answer, step.seal, time, transaction.hash)
 
         return self._writer.write(job)
 
@@ -275,13 +290,13 @@ def _steps(db: Database, name: str, where: str, *values: str | int) -> list[Step
     if not has_series(db):
         return []
     select = (
-        "SELECT series_steps.step, entries.time, entries.payload FROM series_steps JOIN entries ON "
+        "SELECT series_steps.step, entries.time, entries.hash, entries.payload FROM series_steps JOIN entries ON "
         f"entries.seq = series_steps.entry WHERE series = ? AND {where} ORDER BY series_steps.step"
     )
     records = []
-    for step, time, text in db.execute(select, (name, *values)).fetchall():
+    for step, time, digest, text in db.execute(select, (name, *values)).fetchall():
         payload = json.loads(text)
-        records.append(StepRecord(step, payload["period"], payload["answer"], payload["seal"], time))
+        records.append(StepRecord(step, payload["period"], payload["answer"], payload["seal"], time, digest))
     return records
 
 

@@ -23,7 +23,7 @@ from sordino.ask.curator.batch import Batch
 from sordino.ask.curator.charging import declaration_digest, share_of_table
 from sordino.ask.curator.connect import Connection
 from sordino.ask.curator.curator import Curator
-from sordino.ask.curator.explain import explain, explain_loss
+from sordino.ask.curator.explain import explain, explain_charge, explain_loss
 from sordino.ask.curator.plan import Plan
 from sordino.ask.project.budget import BudgetStatus, budget_status
 from sordino.ask.project.load import Project
@@ -443,7 +443,9 @@ class CuratorService:
 
     def explain(self, visitor: Visitor, charge: str, *, budget: str | None = None) -> str:
         """Return what a past release reveals at most."""
-        return explain(self.release(visitor, charge, budget=budget))
+        release = self.release(visitor, charge, budget=budget)
+        table = self.project.tables.get(release.table_name)
+        return explain(release) if table is None else explain_charge(self.ledger(table.budget), release)
 
     def sums(self) -> list[tuple[str, Loss, Loss]]:
         """Return each budget's name, its cap and what is spent of it: public facts, for metrics."""

@@ -254,6 +254,7 @@ class Budget(TypedDict):
     declared_cap: Cost
     reason: str | None
     shares: dict[str, Share]
+    allowance: dict[str, Any] | None
     tight: dict[str, Any] | None
 
 

@@ -520,7 +520,9 @@ async def release_period(request: Request, visitor: Who, series: str, key: Reque
 
 
 @SERIES.get("/series/{series}/releases/{period}", responses=schemas.answers(schemas.Release))
-async def show_period(request: Request, visitor: Who, series: str, period: str, confidence: float = 0.95) -> Response:
+async def show_period(
+    request: Request, visitor: Who, series: str, period: str, confidence: Confidence = 0.95
+) -> Response:
     """Return the release of a period, as `sordino series release --format json`; 404 where it was not released."""
     release = await run_work(request, visitor, lambda: _series(request).find_release(visitor, series, period))
     return respond(release.to_dict(confidence=confidence))
@@ -528,7 +530,7 @@ async def show_period(request: Request, visitor: Who, series: str, period: str, 
 
 @SERIES.get("/series/{series}/window", responses=schemas.answers(schemas.Release))
 async def show_window(
-    request: Request, visitor: Who, series: str, first: str, last: str, confidence: float = 0.95
+    request: Request, visitor: Who, series: str, first: str, last: str, confidence: Confidence = 0.95
 ) -> Response:
     """Return the total of the periods from `first` to `last`, from what was released; it costs nothing."""
     window = await run_work(request, visitor, lambda: _series(request).window(visitor, series, first, last))
