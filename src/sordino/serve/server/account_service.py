@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from sordino.ask.project.serve_settings import ServeSettings
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded
-from sordino.serve.server.access import Visitor, check_access, sees_all
+from sordino.serve.server.access import NotThere, Visitor, check_access, sees_all
 from sordino.serve.server.accounts import Account, Accounts, Token
 from sordino.serve.server.approvals import Approval, Approvals, TwoPerson
 from sordino.serve.server.database import ServerDatabase
@@ -165,6 +165,13 @@ class AccountService:
         approval = self.approvals.find(number)
         check_access(visitor, "approval.read", owner=approval.account)
         return approval
+
+    def keep_form(self, visitor: Visitor, number: int, form: Mapping[str, Any]) -> None:
+        """Keep the form by which a visitor's own question gets its answer once it is approved; raises NotThere for another's."""
+        approval = self.find_approval(visitor, number)
+        if approval.account != visitor.account:
+            raise NotThere
+        self.approvals.keep_form(approval, form)
 
     def decide(
         self, visitor: Visitor, number: int, decision: Literal["approved", "declined"], *, reason: str | None = None

@@ -24,6 +24,7 @@ from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_request import read_form, run_work, service_of
 from sordino.serve.server.problems import words_of
 from sordino.serve.server.question_request import QuestionRequest, read_question_request
+from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, float_of, fragment, go, new_request, page
 from sordino.serve.workbench.question_form import (
     CONDITIONS,
     MEASURES,
@@ -32,7 +33,7 @@ from sordino.serve.workbench.question_form import (
     filter_operators,
     ready_questions,
 )
-from sordino.serve.workbench.page_route import Changing, PageRoute, Reading, float_of, fragment, go, new_request, page
+from sordino.serve.workbench.waiting_pages import wait_for_officer
 
 # ---- Where in a text an error stands, by the line and column that its words name. It reads words and the text
 # asked, no data
@@ -253,9 +254,7 @@ async def ask(request: Request, session: Changing) -> Response:
     try:
         answers = await run_work(request, session.visitor, work)
     except ApprovalNeeded as error:
-        words = words_of(error)
-        again = {k: v for k, v in form.items() if k != "csrf_token"}
-        return page(request, "waiting.html", session, status=202, words=words, again=again, action="/question/ask")
+        return await wait_for_officer(request, session, error, {**form, "request_id": key}, "/question/ask")
     if len(answers) > 1:
         return go("/history")
     budget = service.project.tables[answers[0].table_name].budget
