@@ -200,10 +200,13 @@ class AccountService:
         self.audit_log.append(visitor, "approval.decide", f"{number}: {approval.name}", outcome)
         return decided
 
-    def read_audit_log(self, visitor: Visitor, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
-        """Return lines of the audit log, oldest first."""
+    def read_audit_log(
+        self, visitor: Visitor, *, after: int = 0, most: int = 1000, account: str = "", about: str = "", day: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return lines of the audit log, oldest first: all, or those of an account, about some words, of a day."""
         check_access(visitor, "audit.read")
-        return self.audit_log.lines(after=max(0, after), most=min(max(1, most), 10_000))
+        most = min(max(1, most), 10_000)
+        return self.audit_log.lines(after=max(0, after), most=most, account=account, about=about, day=day)
 
 
 def _printable(name: str) -> str:

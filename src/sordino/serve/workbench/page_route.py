@@ -102,6 +102,11 @@ async def pick(request: Request, *names: str) -> dict[str, str]:
     return {name: form.get(name, "").strip() for name in names}
 
 
+def read_search(request: Request, *names: str) -> dict[str, str]:
+    """Return what a page is searched by, from its address: each name's words, empty where they are missing."""
+    return {name: request.query_params.get(name, "").strip()[:200] for name in names}
+
+
 def split_lines(text: str) -> list[str]:
     """Return the lines of a field of several, without those that are empty."""
     return [line.strip() for line in text.splitlines() if line.strip()]
