@@ -39,7 +39,7 @@ def test_a_page_for_a_board(asked: Path, run: Run) -> None:
         "one row, add/remove",
         "c-0001",
         "c-0002",
-        "62.25%",
+        "at most 62.3%",
         "a particular person or row is in the table",
         "67.92%",  # 1 / (1 + exp(-0.75))
         "the cap is now epsilon 3",

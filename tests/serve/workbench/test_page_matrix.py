@@ -77,6 +77,7 @@ PAGES = (
     Page("audit.read", "/desk"),
     Page("audit.read", "/desk/audit"),
     Page("audit.read", "/desk/board"),
+    Page("audit.read", "/desk/board/file"),
     Page(
         "approval.decide", "/desk/approvals/{number}", "/desk/approvals/1", form={"decision": "declined"}, success=303
     ),

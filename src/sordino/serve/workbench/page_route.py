@@ -44,6 +44,7 @@ _NAVIGATION = (
     ("/epsilon", "Choose epsilon", "table.read"),
     ("/declare", "Declare a table", "table.read"),
     ("/desk", "Desk", "audit.read"),
+    ("/desk/board", "For the board", "audit.read"),
 )
 
 

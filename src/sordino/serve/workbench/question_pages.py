@@ -13,12 +13,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
-from sordino.ask.curator.plan import PlannedColumn
+from sordino.ask.curator.plan import Plan, PlannedColumn
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.core.accounting.belief import belief_within
 from sordino.core.errors import ApprovalNeeded, DeclarationError, QuestionRefused
 from sordino.core.loss import round_up
-from sordino.core.release import Release, show_columns
+from sordino.core.release import Release, is_figure, show_columns
 from sordino.serve.server.access import NotThere, Visitor
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_request import read_form, run_work, service_of
@@ -270,21 +270,11 @@ def release_words(release: Release) -> dict[str, Any]:
         "head": show_columns(release.parts),
         "rows": rows,
         "keys": len(release.keys),
-        "numeric": [
-            len(release.keys) <= place and all(map(_is_figure, column)) for place, column in enumerate(columns)
-        ],
+        "numeric": [len(release.keys) <= place and all(map(is_figure, column)) for place, column in enumerate(columns)],
         "summary": release.summary(),
         "remarks": release.remarks,
         "mechanisms": [(o.name, o.mechanism) for o in release.outputs],
     }
-
-
-_FIGURE = re.compile(r"[-+−]?\d.*|")
-
-
-def _is_figure(cell: str) -> bool:
-    """Return whether a cell is a number or an interval, which stand on the right; an empty one is no word either."""
-    return _FIGURE.fullmatch(cell) is not None
 
 
 def _promise(service: CuratorService, visitor: Visitor, name: str) -> str:
@@ -331,6 +321,7 @@ def _price_ready(
         # What no plan can be made of is no question to begin with.
         except (QuestionRefused, DeclarationError):
             continue
+        assert isinstance(plan, Plan)
         errors = [words for column in plan.procedure.columns(0.95) for words in _say_error(column)]
         link = f"/tables/{quote(table['name'], safe='')}?{urlencode(fields)}"
         priced.append({"question": plan.sentence(), "cost": plan.cost.describe(), "errors": errors, "link": link})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -22,6 +23,8 @@ async def wait_for_officer(
 ) -> Response:
     """Keep the form that asked, and go to the page that waits; `form` has the request id that it was asked by."""
     fields = {name: value for name, value in form.items() if name != "csrf_token"}
+    # One that waits has a number.
+    assert error.approval is not None
     account_service = service_of(request).account_service
     stated = {"action": action, "fields": fields}
     await run_in_threadpool(account_service.keep_form, session.visitor, error.approval, stated)
@@ -33,7 +36,12 @@ async def show_waiting(request: Request, session: Reading, number: StoredInt) ->
     """Show whether an officer has decided, and to whoever asked the button that gets the answer."""
     approval = await run_in_threadpool(service_of(request).account_service.find_approval, session.visitor, number)
     own = approval.account == session.visitor.account
-    words = {"approval": approval, "own": own, "request_id": own_request(approval.request), "csrf_token": session.csrf}
+    words: dict[str, Any] = {
+        "approval": approval,
+        "own": own,
+        "request_id": own_request(approval.request),
+        "csrf_token": session.csrf,
+    }
     if request.headers.get("x-fragment") == "1":
         return fragment("waiting_state.html", **words)
     return page(request, "waiting.html", session, **words)
