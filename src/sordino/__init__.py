@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from sordino.core.domain import Integer as Integer
     from sordino.core.domain import List as List
     from sordino.core.domain import Real as Real
+    from sordino.core.ledger.allowance import Allowance as Allowance
     from sordino.core.ledger.ledger import Ledger as Ledger
     from sordino.core.loss import ZCDP as ZCDP
     from sordino.core.loss import ApproxDP as ApproxDP
@@ -158,6 +159,7 @@ register_features(
         "parts_of_cells": "sordino.tables.least_squares",
         "plot": "sordino.reporting.charts",
         "prepare_moments": "sordino.models.moments",
+        "prepare_steps": "sordino.models.steps",
         "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",
         "run_replicates": "sordino.ask.engines.replicates",

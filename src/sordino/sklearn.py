@@ -137,6 +137,35 @@ class LogisticRegression(_Classifier):
 
     _model = "logistic_regression"
 
+    def __init__(
+        self,
+        *,
+        y: Any = None,
+        x: Any = None,
+        validate: Any = None,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+    ) -> None:
+        super().__init__(y=y, x=x, epsilon=epsilon, delta=delta, rho=rho)
+        self.validate = validate
+
+
+class PoissonRegression(_Estimator):
+    """`sordino.models.poisson_regression` as an estimator."""
+
+    _model = "poisson_regression"
+    _estimator_type = "regressor"
+
+    def __init__(
+        self, *, y: Any = None, x: Any = None, epsilon: Any = None, delta: Any = None, rho: Any = None
+    ) -> None:
+        self.y = y
+        self.x = x
+        self.epsilon = epsilon
+        self.delta = delta
+        self.rho = rho
+
 
 class NaiveBayes(_Classifier):
     """`sordino.models.naive_bayes` as an estimator."""

@@ -183,7 +183,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "plan": [
         (*_Q, *_EVERY_ASK, "--share", "relative", "--scale", "n=10"),
         (*_Q, *_EVERY_ASK, "--format", "json"),
-        (*_Q, "--error", "20", "--confidence", "0.9"),
+        (*_Q, "--error", "20", "--confidence", "0.9", "--plot", "p.svg"),
         *_OF_HOMES,
     ],
     "ask": [
@@ -218,7 +218,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
             "0.9",
             "--quiet",
         ),
-        ("tables.toml", "--epsilon", "0.01", "--output", "practice", "--dry-run"),
+        ("tables.toml", "--epsilon", "0.01", "--output", "practice", "--dry-run", "--plot", "t.svg"),
     ],
     "bounds": [
         ("gain", *("--epsilon", "0.1", "--table", "people", "--method", "histogram", "--plot", "b.svg"), *_PEOPLE),
@@ -236,7 +236,10 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "budget": [("--budget", "people", "--format", "json", "--tight", "--delta", "1e-6", *_PEOPLE, "--quiet")],
     "releases": [("--budget", "people", "--format", "json", *_PEOPLE, "--quiet")],
     "show": [
-        ("c-0001", *("--format", "json", "--output", "s.json", "--confidence", "0.9", "--budget", "people"), *_PEOPLE),
+        (
+            *("c-0001", "--format", "json", "--output", "s.json", "--confidence", "0.9", "--budget", "people"),
+            *("--plot", "s.svg", *_PEOPLE),
+        ),
         ("c-0001", "--quiet"),
     ],
     "report": [("--output", "r.html", "--budget", "people", "--force", *_PEOPLE, "--quiet")],
@@ -282,12 +285,14 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "ledger export": [("--output", "e.jsonl", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger amend": [("--reason", "why", "--rename", "old=people", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger new": [("--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
+    "ledger backup": [("copies", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger restore": [("old.ledger", "--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger move": [("postgresql://127.0.0.1:9/none#x", "--budget", "people", *_PEOPLE, "--quiet")],
     "series open": [
         (
             *("wards", "SELECT sex, COUNT(*) AS n FROM people GROUP BY sex", "--over", "age", "--every", "day"),
             *("--horizon", "30", "--start", "2026-11-01", "--rho", "0.1", "--table", "people", *_PEOPLE, "--quiet"),
+            *("--max-periods", "2", "--window", "7", "--max-rows-per-period", "1"),
         ),
         (
             *("wards", *_Q, "--over", "age", "--every", "day", "--epsilon", "0.1", "--delta", "1e-9", "--plan"),
@@ -296,11 +301,12 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     ],
     "series release": [
         ("wards", "2026-11-24", "--format", "json", "--output", "s.json", "--confidence", "0.9", *_PEOPLE, "--quiet"),
-        ("wards", "2026-11-24", "--project", "homes", "--spender", "ana"),
+        ("wards", "2026-11-24", "--project", "homes", "--spender", "ana", "--plot", "w.svg"),
     ],
     "series show": [
         ("wards", "--from", "2026-11-01", "--to", "2026-11-24", "--format", "json", *_PEOPLE, "--quiet"),
         ("--format", "table", *_PEOPLE, "--quiet"),
+        ("wards", "--plot", "w.svg"),
     ],
     "epsilon worlds": [
         (*("--universe", "1,2,3", "--size", "2", "--query", "mean", "--risk", "0.6", "--one-question"), *_WRITTEN),
@@ -361,7 +367,8 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         (
             *("--store", "reports.db", "--task", "t", "--confidence", "0.9", "--malicious", "0.1", "--simultaneous"),
             *("--format", "json", "--recount", "--quiet"),
-        )
+        ),
+        ("--store", "reports.db", "--plot", "e.svg"),
     ],
     "local close": [("--store", "reports.db", "--task", "t", "--quiet")],
     "local export": [("--store", "reports.db", "--output", "r.reports", "--task", "t", "--quiet")],
@@ -374,6 +381,25 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "serve start": [
         ("sordino.toml", "--host", "127.0.0.1", "--port", "8300", "--postgres-port", "0", "--quiet"),
         ("--demo", "--port", "8300"),
+    ],
+    "learn serve": [
+        (
+            *(
+                "--students",
+                "2",
+                "--epsilon",
+                "1",
+                "--seed",
+                "3",
+                "--rows",
+                "1000",
+                "--host",
+                "0.0.0.0",
+                "--port",
+                "8301",
+            ),
+            *("--address", "http://10.0.0.7", "--cards", "cards.html", "--force", "--quiet"),
+        )
     ],
     "serve account add": [
         ("eva", "--role", "analyst", "--by", "ola", *_PEOPLE),
@@ -390,7 +416,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     ],
     "synth plan": [
         ("age", "--epsilon", "0.1", "--table", "people", "--confidence", "0.9", "--format", "json", *_PEOPLE),
-        ("age", "--rho", "0.1", "--delta", "1e-9", "--project", "homes"),
+        ("age", "--rho", "0.1", "--delta", "1e-9", "--project", "homes", "--plot", "a.svg"),
     ],
     "synth fit": [
         (*_FIT, *("-o", "n.model", "--method", "auto", "--cap", "500", "--assume-rows", "2000", "--never", "age < 18")),
@@ -425,7 +451,10 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("m.model", "--rows", "9", "--where", "age > 30", "--seed", "1"),
     ],
     "synth answer": [
-        ("m.model", *_Q, "--confidence", "0.9", "--format", "json", "--output", "a.json", "--quiet"),
+        (
+            *("m.model", *_Q, "--confidence", "0.9", "--format", "json", "--output", "a.json", "--plot", "a.svg"),
+            "--quiet",
+        ),
         ("m.model", "--file", "q.sql"),
     ],
     "synth report": [
@@ -482,7 +511,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("naive_bayes", *_MODEL, "--y", "sex", "--x", "age", "--rho", "0.1", "--delta", "1e-9", "-o", "r.model"),
         ("naive_bayes", *_MODEL, "--y", "sex", "--x", "age", "--epsilon", "0.1", "--plan"),
     ],
-    "model show": [("regression.model", "--format", "json")],
+    "model show": [("regression.model", "--format", "json", "--plot", "r.svg")],
     "synth show": [("m.model", "--confidence", "0.9", "--format", "json", "--plot", "m.svg")],
 }
 

@@ -88,3 +88,20 @@ def test_a_series_from_the_command_line(run: Run) -> None:
     secret = next(Path("state/keys").iterdir()).read_bytes().hex()
     assert secret not in exported.out
     assert '"secret"' not in exported.out
+
+
+def test_a_series_is_drawn_over_time_and_a_window_is_not(project: Path, run: Run) -> None:
+    assert run(*OPEN).code == 0
+    assert run("series", "release", "wards", "2026-11-03").code == 0
+    assert run("series", "release", "wards", "2026-11-04", "--plot", "day.json").code == 0
+    assert '"ward"' in (project / "day.json").read_text()
+    drawn = run("series", "show", "wards", "--plot", "wards.json")
+    assert drawn.code == 0, drawn.err
+    text = (project / "wards.json").read_text()
+    assert '"2026-11-03"' in text
+    assert '"2026-11-04"' in text
+    window = ("wards", "--from", "2026-11-03", "--to", "2026-11-04")
+    for words in ((), window):
+        refused = run("series", "show", *words, "--plot", "all.svg")
+        assert (refused.code, "--plot draws" in refused.err) == (2, True)
+    assert not (project / "all.svg").exists()

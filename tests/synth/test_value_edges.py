@@ -60,7 +60,7 @@ def search(
         columns = encode_columns(data.domain, None, data.neighbors)
         levels = edge_levels(columns)
 
-        def count(tables: Any) -> Any:
+        def count(tables: Any, _level: int) -> Any:
             return [(noisy.cells, noisy.variance) for noisy in session.measure(tables, share / levels)]
 
         found.append((find_edges(columns, count, levels=levels)[0], session))
@@ -102,7 +102,7 @@ def test_narrow_columns_are_not_searched() -> None:
     domain = sd.Domain({"age": sd.Integer(0, 120), "sex": sd.Category(["f", "m"])})
     columns = encode_columns(domain, None, NEIGHBORS)
     assert edge_levels(columns) == 0
-    assert find_edges(columns, lambda _: pytest.fail("counted"), levels=0) == columns
+    assert find_edges(columns, lambda *_: pytest.fail("counted"), levels=0) == columns
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -341,6 +341,10 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: sd.tabulate(["year"], errors={"sex": 3}), "errors name a table 'sex'"),
     (lambda: sd.tabulate(["year"], errors={"year": 0}), "half-width above 0"),
     (lambda: UNTYPED(["year"], errors=[3]), "errors are half-widths by table"),
+    (lambda: UNTYPED(["year"], errors={3: 3}), "errors are by table"),
+    (lambda: UNTYPED(["year"], weights={("year", 3): 3}), "weights are by table"),
+    (lambda: sd.tabulate(["year"], errors={"year": "3%"}), "a share of nothing"),
+    (lambda: sd.tabulate(["year"], errors={"year": "3% of the smallest"}), "public counts of it"),
     (lambda: UNTYPED(["year"], objective="most"), 'objective is "sum" or "greatest"'),
     (lambda: sd.tabulate(["year"], errors={"year": 3}, objective="greatest"), "without objective"),
     (lambda: sd.tabulate(["year"], {"m": sd.mean("income")}), "'m' is the mean of income"),
@@ -416,6 +420,46 @@ def test_a_record_that_no_builder_makes_is_refused() -> None:
     ):
         with pytest.raises(sd.errors.SordinoError):
             question_from_json({**plain, **change})
+
+
+def test_an_error_may_be_a_share_of_a_public_figure() -> None:
+    people = protect(rows(), DOMAIN, budget=RHO)
+    table = ("region", "sex")
+    public: Any = {"region": [{"region": r, "count": c} for r, c in (("north", 130), ("east", 120), ("south", 140))]}
+
+    def plan(error: Any) -> Any:
+        return people.plan(sd.tabulate([table], errors={table: error}, invariants=public), rho=1).error(0.95)
+
+    assert plan("25% of 120") == plan("25% of the smallest region") == plan(30)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 95, "0.95", None])
+def test_errors_and_intervals_have_a_confidence_between_0_and_1(confidence: Any) -> None:
+    plan = protect(rows(10), DOMAIN, budget=RHO).plan(sd.tabulate(["year"]), rho=1)
+    with pytest.raises(sd.errors.DeclarationError, match="between 0 and 1"):
+        plan.error(confidence)
+    tables = protect(rows(10), DOMAIN, budget=RHO).ask(plan).tables
+    for read in (tables.to_arrow, tables.shown):
+        with pytest.raises(sd.errors.DeclarationError, match="between 0 and 1"):
+            read("year", confidence=confidence)
+
+
+@pytest.mark.parametrize("columns", [3, None, ["year", 3], "yaer", []])
+def test_a_table_that_was_not_asked_for_is_named(columns: Any) -> None:
+    tables = protect(rows(10), DOMAIN, budget=RHO).ask(sd.tabulate(["year"]), rho=1).tables
+    with pytest.raises(sd.errors.UnknownName, match="table"):
+        tables[columns]
+    assert columns == [] or columns not in tables
+
+
+def test_a_batch_states_the_largest_error_of_several_measures() -> None:
+    people = protect(rows(), DOMAIN, budget=RHO)
+    both = sd.tabulate(["year", "sex"], {"count": sd.count(), "income": sd.sum("income")})
+    questions: list[Any] = [both, sd.count()]
+    batch: Any = people.plan(questions, rho=1)
+    largest = max(errors["income"] for errors in batch.plans[0].error(0.95).values())
+    assert batch.to_dict()["errors"][0] == largest
+    assert f"+-{largest:,.4f}"[:8] in batch.describe()
 
 
 def test_a_batch_holds_tabulations_beside_other_questions() -> None:
@@ -584,12 +628,43 @@ def test_the_variance_of_each_cell_and_range_is_that_of_its_replicates(relation:
     assert estimate.noise[2].parts == ()
 
 
-def test_ordered_columns_are_measured_with_gaussian_noise() -> None:
-    question = sd.tabulate([["year"]], ordered=["year"])
-    with pytest.raises(sd.errors.QuestionRefused, match="Gaussian noise: state a rho, or an epsilon with a delta"):
-        protect(rows(10), DOMAIN).plan(question, epsilon=1)
+@pytest.mark.parametrize("finish", ["linear", "whole"])
+def test_ranges_have_intervals_under_a_pure_epsilon(finish: Any) -> None:
+    """Laplace noise measures single keys: the plan states the error of the widest range, and a query adds one up."""
+    people = protect(rows(), DOMAIN, budget=sd.PureDP(10**9))
+    question = sd.tabulate([["income"], ["sex", "income"], []], finish=finish, ordered=["income"])
+    plan = people.plan(question, epsilon=1)
+    value, low, high = range_cells(people.ask(plan), 11, 73)
+    assert low <= value <= high
+    exact = sum(1 for row in whole_rows(rows(), {"income", "sex"}) if 11 <= row["income"] <= 73)
+    assert abs(value - exact) < 2 * widest_range(plan, "income", "income")
+    # Intervals of whole tables reach to the value that is shown.
+    assert (high - low) / 2 < (1.2 if finish == "linear" else 1.5) * widest_range(plan, "income", "income")
+    assert range_cells(people.ask(question, epsilon=HUGE), 11, 73)[0] == pytest.approx(exact, abs=0.1)
+
+
+def test_the_variance_of_ranges_under_laplace_noise_is_that_of_its_replicates() -> None:
+    people = protect(rows(), DOMAIN, budget=sd.PureDP(10))
+    bins = sd.col("income").bin(width=10)
+    plan = people.plan(sd.tabulate([["sex", bins], [bins], []], finish="linear", ordered=["income"]), epsilon=1)
+    estimate = people.ask(plan).outputs[0].estimate
+    assert isinstance(estimate, TableCells)
+    drawn = estimate.draw(6000, ReplicateStream(b"ranges").points) - np.array(estimate.cells)
+    keys = estimate.sizes[1]
+    own = drawn[:, 2 * keys : 3 * keys]
+    sums = [own[:, low:high].sum(axis=1).std() for low in range(keys) for high in range(low + 1, keys + 1)]
+    # A plan takes a range's tails for those of Laplace noise.
+    assert widest_range(plan, "income", "income") == pytest.approx(2.1183 * max(sums), rel=0.06)
+
+
+def test_epsilon_and_delta_take_the_noise_of_the_least_error_over_ranges() -> None:
     people = protect(rows(10), DOMAIN, budget=sd.ApproxDP(10, "1e-3"))
-    assert people.plan(question, epsilon=1, delta="1e-6").error(0.95)
+    question = sd.tabulate([["income"]], ordered=["income"])
+    # 91 keys in the basis of ranges: single keys have less error under Laplace noise, ranges more.
+    gaussian = people.plan(question, epsilon="0.1", delta="0.0009")
+    assert "Gaussian" in str(gaussian.to_dict())
+    laplace = protect(rows(10), DOMAIN, budget=sd.PureDP(10)).plan(question, epsilon="0.1")
+    assert widest_range(gaussian, "income", "income") < widest_range(laplace, "income", "income")
 
 
 # ---- Nested areas
@@ -791,11 +866,10 @@ def people_keys(domain: sd.Domain, name: str) -> tuple[Any, ...]:
     return compile_tabulation(sd.tabulate([[name]]), domain).keys[0].labels
 
 
-# Ordered columns are measured with Gaussian noise alone.
 @pytest.mark.parametrize(
     ("loss", "ordered"),
-    [({"rho": "0.002"}, []), ({"rho": "0.002"}, ["year"]), ({"epsilon": "0.05"}, [])],
-    ids=["rho", "rho ordered", "epsilon"],
+    [({"rho": "0.002"}, []), ({"rho": "0.002"}, ["year"]), ({"epsilon": "0.05"}, []), ({"epsilon": "0.05"}, ["year"])],
+    ids=["rho", "rho ordered", "epsilon", "epsilon ordered"],
 )
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 def test_tables_agree_with_public_counts(loss: dict[str, Any], finish: Any, ordered: list[str]) -> None:

@@ -15,7 +15,7 @@ from sordino import __version__
 from sordino.cli.ask.ask import ask
 from sordino.cli.ask.audit_question import audit
 from sordino.cli.ask.budget import budget
-from sordino.cli.ask.ledger_commands import amend, export, move, new, restore, verify
+from sordino.cli.ask.ledger_commands import amend, backup, export, move, new, restore, verify
 from sordino.cli.ask.past_releases import explain, releases, report, show
 from sordino.cli.ask.plan_question import plan
 from sordino.cli.ask.search_bounds import bounds, caps
@@ -31,6 +31,7 @@ from sordino.cli.learn.demo import demo
 from sordino.cli.learn.print_grammar import sql
 from sordino.cli.learn.run_attacks import attack
 from sordino.cli.learn.sensitivity import sensitivity
+from sordino.cli.learn.serve_class import serve_class
 from sordino.cli.local.collect import close, estimate, export_reports, serve, token
 from sordino.cli.local.plan_collection import local_plan
 from sordino.cli.local.simulate_collection import local_simulate
@@ -126,6 +127,7 @@ _LEDGER: Commands = (
     ("export", export, "sordino ledger export -o charges.jsonl"),
     ("amend", amend, 'sordino ledger amend --reason "the ethics board raised the cap"'),
     ("new", new, 'sordino ledger new --reason "the disk was lost, and no backup has it"'),
+    ("backup", backup, "sordino ledger backup backups/2026-11-24"),
     ("restore", restore, 'sordino ledger restore backups/people.ledger --reason "the disk was lost"'),
     ("move", move, "sordino ledger move postgresql://db.example.org/ledgers#people"),
 )
@@ -172,6 +174,7 @@ _SYNTH: Commands = (
     ("show", synth_show, "sordino synth show adult.model"),
 )
 
+_LEARN: Commands = (("serve", serve_class, "sordino learn serve --students 24 --epsilon 1 --cards cards.html"),)
 _MODEL: Commands = (
     ("fit", model_fit, "sordino model fit linear_regression --y price --x area,zone --epsilon 1 -o price.model"),
     ("show", model_show, "sordino model show price.model"),
@@ -203,12 +206,19 @@ def _add_group(
 for _panel, _commands in _PANELS.items():
     _add(app, _commands, panel=_panel)
 _add_group(
-    app, "ledger", _LEDGER, help="Verify, export, amend, replace, restore or move the ledger.", panel="Look back"
+    app,
+    "ledger",
+    _LEDGER,
+    help="Verify, export, amend, back up, restore, replace or move the ledger.",
+    panel="Look back",
 )
 _add_group(
     app, "series", _SERIES, help="Release a number a day, or a week, for years: one charge for all.", panel="Ask"
 )
 _add_group(app, "epsilon", _EPSILON, help="Choose epsilon from requirements that people understand.", panel="Learn")
+_add_group(
+    app, "learn", _LEARN, help="Teach a class: accounts, tasks and an attack on a generated census.", panel="Learn"
+)
 _local = _add_group(app, "local", _LOCAL, help="Collect answers without a trusted server.", panel="Ask")
 _add_group(_local, "task", _TASKS, help="Sign what a collector asks, or check it.")
 _serve = _add_group(app, "serve", _SERVE, help="Serve tables to accounts over the network.", panel="Ask")

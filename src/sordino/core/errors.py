@@ -218,6 +218,13 @@ def instead_of(confidence: object) -> str:
     return "such as 0.95"
 
 
+def check_confidence(confidence: object) -> float:
+    """Return a confidence as a float; raises DeclarationError unless it lies between 0 and 1."""
+    if not isinstance(confidence, (int, float)) or isinstance(confidence, bool) or not 0 < confidence < 1:
+        raise DeclarationError(f"confidence must lie between 0 and 1: {instead_of(confidence)}")
+    return float(confidence)
+
+
 def hint_quotes(name: str, columns: Iterable[str]) -> str:
     """Return how a column is written of which SQL reads the beginning alone, such as education-num; nothing for others.
 

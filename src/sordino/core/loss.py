@@ -420,7 +420,11 @@ def read_loss(*, epsilon: Number | None = None, delta: Number | None = None, rho
     >>> read_loss(epsilon="0.5", delta=None, rho=None)
     PureDP(epsilon=0.5)
     """
-    if (epsilon is None) == (rho is None):
+    if epsilon is not None and rho is not None:
+        raise DeclarationError(
+            f"state a privacy loss once: {arg('epsilon=')} and {arg('rho=')} are two ways to say it, so leave one of them out"
+        )
+    if epsilon is None and rho is None:
         raise DeclarationError(
             f"state a privacy loss: {arg('epsilon=')}..., or {arg('epsilon=')}... and {arg('delta=')}..., or {arg('rho=')}..."
         )

@@ -214,6 +214,15 @@ class Primitives(Protocol):
         of the remaining groups stay, for `unit_total`, and `counts` marks those that count. Returns the keys, named.
         """
 
+    def bound_periods(
+        self, period: exp.Expression, window: exp.Expression, *, first: int, participation: tuple[int, int], most: int
+    ) -> None:
+        """Keep, of each unit, the rows from period `first` on of its first periods of each window, and `most` rows of a period.
+
+        `participation` is how many periods of a window count, and how many a window has. In place of `bound_contributions`, where
+        a column names the units; rows of earlier periods of the same windows must still be there.
+        """
+
     def is_unit(self, column: str) -> bool:
         """Return whether a column names each row's unit."""
 

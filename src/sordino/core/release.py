@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.codec import cells_to_json
-from sordino.core.errors import DeclarationError, QuestionRefused, instead_of
+from sordino.core.errors import DeclarationError, QuestionRefused, check_confidence
 from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends, interval_ends
@@ -218,7 +218,7 @@ class Release:
         A number for a single value, a dict by name for several, an Arrow table for a group-by; in the value's units.
         Raises DeclarationError unless 0 < confidence < 1.
         """
-        return self._shape([o.estimate.errors(_probability(confidence)) for o in self.outputs])
+        return self._shape([o.estimate.errors(check_confidence(confidence)) for o in self.outputs])
 
     def interval(self, confidence: float = 0.95) -> Any:
         """Return the confidence interval of each value by itself.
@@ -227,8 +227,8 @@ class Release:
         the columns NAME_lower and NAME_upper. Raises DeclarationError unless 0 < confidence < 1.
         """
         if not self.keys and len(self.outputs) == 1:
-            return self.outputs[0].estimate.intervals(_probability(confidence))[0]
-        return self._ends([interval_ends(o.estimate, _probability(confidence)) for o in self.outputs], values=False)
+            return self.outputs[0].estimate.intervals(check_confidence(confidence))[0]
+        return self._ends([interval_ends(o.estimate, check_confidence(confidence)) for o in self.outputs], values=False)
 
     # ---- a single value as the number that it is
 
@@ -300,7 +300,7 @@ class Release:
     def to_arrow(self, *, intervals: bool = False, confidence: float = 0.95) -> pa.Table:
         """Return the values as an Arrow table; with `intervals`, each output is followed by NAME_lower and NAME_upper."""
         outputs = self.outputs if intervals else ()
-        return self._ends([interval_ends(o.estimate, _probability(confidence)) for o in outputs], values=True)
+        return self._ends([interval_ends(o.estimate, check_confidence(confidence)) for o in outputs], values=True)
 
     def to_pandas(self, *, intervals: bool = False, confidence: float = 0.95) -> pandas.DataFrame:
         """Return the table of `to_arrow` as a pandas frame."""
@@ -658,9 +658,3 @@ def _in_rows(estimate: ColumnEstimate, confidence: float) -> list[str]:
     unit = getattr(estimate, "error_unit", "")
     why = explain_no_ends(estimate)
     return [show_rows(e, unit) if unit and e is not None else why for e in estimate.errors(confidence)]
-
-
-def _probability(confidence: float) -> float:
-    if not isinstance(confidence, (int, float)) or isinstance(confidence, bool) or not 0 < confidence < 1:
-        raise DeclarationError(f"confidence must lie between 0 and 1: {instead_of(confidence)}")
-    return float(confidence)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.core.errors import UnknownName, nearest
+from sordino.core.errors import UnknownName, check_confidence, nearest
 from sordino.core.estimates.estimate import take_rows
 from sordino.core.estimates.table_cells import TableCells, name_table
 from sordino.core.lazy import load_feature
@@ -39,12 +39,12 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
 
     def __getitem__(self, columns: str | Sequence[str]) -> pa.Table:
         """Return one table; the order of its columns need not be that of the question."""
-        table = (columns,) if isinstance(columns, str) else tuple(columns)
-        return self.to_arrow(table, confidence=CONFIDENCE)
+        return self.to_arrow(columns, confidence=CONFIDENCE)
 
     def to_arrow(self, columns: str | Sequence[str], *, confidence: float) -> pa.Table:
         """Return one table with its intervals at another confidence."""
-        table = (columns,) if isinstance(columns, str) else tuple(columns)
+        table = _read_columns(columns)
+        confidence = check_confidence(confidence)
         rows = self._find_rows(table)
         data: dict[str, Any] = {}
         kinds: dict[str, str] = {}
@@ -60,7 +60,8 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
 
     def shown(self, columns: str | Sequence[str], *, confidence: float = CONFIDENCE) -> pa.Table:
         """Return the rows of one table that are shown, without those of suppressed cells: few of many, with `largest`."""
-        table = (columns,) if isinstance(columns, str) else tuple(columns)
+        table = _read_columns(columns)
+        confidence = check_confidence(confidence)
         rows = self._find_rows(table)
         hidden = np.zeros(len(self._outputs[0].estimate.cells), dtype=bool)
         for output in self._outputs:
@@ -75,7 +76,7 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
 
     def answer(self, columns: str | Sequence[str]) -> Any:
         """Return one table as a release of its own: the same answer without the rows of all other tables."""
-        table = (columns,) if isinstance(columns, str) else tuple(columns)
+        table = _read_columns(columns)
         rows = self._find_rows(table)
         keys = [replace(self._keys[name], labels=self._keys[name].labels[rows.start : rows.stop]) for name in table]
         outputs = [replace(one, estimate=take_rows(one.estimate, list(rows))) for one in self._outputs]
@@ -110,9 +111,20 @@ class ReleasedTables(Mapping[tuple[str, ...], "pa.Table"]):
         return len(self._rows)
 
     def __contains__(self, columns: object) -> bool:
-        return ((columns,) if isinstance(columns, str) else columns) in self._rows
+        if isinstance(columns, str):
+            return (columns,) in self._rows
+        return isinstance(columns, Sequence) and tuple(columns) in list(self._rows)
 
     def __repr__(self) -> str:
         names = [name_table(table) or "total" for table in self._rows]
         shown = names if len(names) <= 6 else [*names[:6], f"{len(names) - 6:,} more"]
         return f"<{len(names):,} tables: {'; '.join(shown)}>"
+
+
+def _read_columns(columns: Any) -> tuple[str, ...]:
+    """Return the columns that name a table; raises UnknownName for what is no column or list of columns."""
+    if isinstance(columns, str):
+        return (columns,)
+    if not isinstance(columns, Sequence) or not all(isinstance(name, str) for name in columns):
+        raise UnknownName(f"a table is named by its columns, such as ['region', 'sex'], not by {columns!r:.60}")
+    return tuple(columns)

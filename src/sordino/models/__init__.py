@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sordino.models.linear import linear_regression as linear_regression
     from sordino.models.planning import ModelPlan as ModelPlan
     from sordino.models.planning import plan as plan
+    from sordino.models.poisson import PoissonModel as PoissonModel
+    from sordino.models.poisson import poisson_regression as poisson_regression
     from sordino.models.record import ModelCard as ModelCard
     from sordino.models.record import load as load
 

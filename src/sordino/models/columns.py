@@ -84,6 +84,23 @@ class Predictors:
             result[:, i] = read_codes(table[name], columns[name])
         return result
 
+    def scores_of(self, frame: Any, values: Floats, intercept: float) -> Floats:
+        """Return intercept + sum of slope * column for each row of a frame: (rows,), nan where a column is missing.
+
+        `values` are the slopes of the numbers, then of each category's values but the first.
+        """
+        numbers = self.numbers_of(frame)
+        codes = self.codes_of(frame)
+        result: Floats = intercept + numbers @ values[: numbers.shape[1]]
+        at = numbers.shape[1]
+        for i, name in enumerate(self.categories):
+            size = len(declared_values(dict(self.declared)[name]))
+            # Code -1, of a missing cell, takes the last.
+            steps = np.concatenate([[0.0], values[at : at + size - 1], [np.nan]])
+            result = result + steps[codes[:, i]]
+            at += size - 1
+        return result
+
 
 def name_term(term: Term) -> str:
     """Return the name of a column of the model."""
@@ -224,6 +241,23 @@ def _plain(value: Any) -> Any:
 def check_loss(loss: LossArguments) -> Loss:
     """Return the loss that is asked; raises DeclarationError for none."""
     return read_loss(**loss)
+
+
+def predictor_names(predictors: Predictors) -> tuple[str, ...]:
+    """Return the names of a model's coefficients: its numbers, and each category's values but the first."""
+    names = [name_term(term) for term in predictors.numbers]
+    for name in predictors.categories:
+        values = declared_values(dict(predictors.declared)[name])
+        names += [f"{name} = {'(missing)' if value is None else value}" for value in values[1:]]
+    return tuple(names)
+
+
+def check_folds(validate: int | None) -> None:
+    """Raise DeclarationError for held-out units that are not one in so many."""
+    if validate is not None and (
+        isinstance(validate, bool) or not isinstance(validate, int) or not 2 <= validate <= 100
+    ):
+        raise DeclarationError("holds one unit in so many out: a whole number from 2 to 100", key="validate")
 
 
 def check_rows(assume_rows: int | None, parameters: int) -> None:

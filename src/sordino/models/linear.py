@@ -21,6 +21,7 @@ from sordino.models.columns import (
     Table,
     Term,
     ask_for,
+    check_folds,
     check_loss,
     check_rows,
     declared_values,
@@ -129,18 +130,7 @@ class LinearModel:
 
         Cells are clipped to their declared bounds, as the table's were; columns that the model does not use are ignored.
         """
-        numbers = self.predictors.numbers_of(frame)
-        codes = self.predictors.codes_of(frame)
-        result = self.intercept + numbers @ self.values[: numbers.shape[1]]
-        at = numbers.shape[1]
-        for i, name in enumerate(self.predictors.categories):
-            size = len(declared_values(dict(self.predictors.declared)[name]))
-            steps = np.concatenate([[0.0], self.values[at : at + size - 1], [np.nan]])
-            # Code -1, of a missing cell, takes the last.
-            result = result + steps[codes[:, i]]
-            at += size - 1
-        answer: Floats = result
-        return answer
+        return self.predictors.scores_of(frame, self.values, self.intercept)
 
     def to_sql(self) -> str:
         """Return the prediction as an expression of SQL, over columns of the same names."""
@@ -315,10 +305,7 @@ def moments_for(
     parameters = 1 + len(predictors.numbers)
     parameters += sum(len(declared_values(dict(predictors.declared)[name])) - 1 for name in predictors.categories)
     check_rows(assume_rows, parameters)
-    if validate is not None and (
-        isinstance(validate, bool) or not isinstance(validate, int) or not 2 <= validate <= 100
-    ):
-        raise DeclarationError("holds one unit in so many out: a whole number from 2 to 100", key="validate")
+    check_folds(validate)
     numbers = groups_of((*predictors.numbers, y))
     return MomentMatrix(numbers, groups_of(predictors.categories), validate or 1), predictors
 

@@ -111,14 +111,7 @@ class PreparedMoments:
 
     def answer(self, queryable: Queryable) -> ReleaseContent:
         """Look, choose the frame, and release the moments in it."""
-        frame = _any_frame(self.compiled)
-        rest = Fraction(1)
-        if self.look is not None:
-            looked = queryable.release(FirstLook(self.question), take_share(self.loss, LOOK)).outputs[0].estimate
-            assert isinstance(looked, Noisy)
-            rest -= LOOK
-            frame = self.choose_frame(np.array([float(step * looked.unit) for step in looked.steps]))
-        released = queryable.release(MomentVector(self.question, frame), take_share(self.loss, rest))
+        frame, released = self.release(queryable)
         output = released.outputs[0]
         labels = _describe_cells(self.compiled)
         folds = ["all"] if self.compiled.halves == 1 else ["held out", "others"]
@@ -136,6 +129,17 @@ class PreparedMoments:
         ]
         chosen.append(("limit", frame.limit))
         return ReleaseContent(keys, (Output("moments", output.estimate, output.mechanism),), chosen=tuple(chosen))
+
+    def release(self, queryable: Queryable) -> tuple[Frame, Release]:
+        """Look, choose the frame, and ask for the moments in it."""
+        frame = _any_frame(self.compiled)
+        rest = Fraction(1)
+        if self.look is not None:
+            looked = queryable.release(FirstLook(self.question), take_share(self.loss, LOOK)).outputs[0].estimate
+            assert isinstance(looked, Noisy)
+            rest -= LOOK
+            frame = self.choose_frame(np.array([float(step * looked.unit) for step in looked.steps]))
+        return frame, queryable.release(MomentVector(self.question, frame), take_share(self.loss, rest))
 
     def choose_frame(self, look: Floats) -> Frame:
         """Return the frame that follows from a noisy first look, of shape (1 + 2 p): means, spreads, and a limit.
@@ -164,18 +168,22 @@ class PreparedMoments:
         return Frame(tuple(centers), tuple(scales), Fraction(math.ceil(limit * _LIMIT_STEP), _LIMIT_STEP))
 
 
-def prepare_moments(question: MomentMatrix, forecast: NoiseForecast) -> PreparedMoments:
-    """Return how a moment matrix is answered; raises QuestionRefused where it has no private answer."""
+def prepare_moments(question: MomentMatrix, forecast: NoiseForecast, share: Loss | None = None) -> PreparedMoments:
+    """Return how a moment matrix is answered for a loss, that of the forecast unless it is a part of another question's.
+
+    Raises QuestionRefused where it has no private answer.
+    """
+    loss = forecast.loss if share is None else share
     compiled = compile_moments(question, forecast.domain)
     look: NoiseLaw | None = None
     rest = Fraction(1)
     if compiled.numbers:
-        (look,) = forecast.laws(FirstLook(question), take_share(forecast.loss, LOOK))
+        (look,) = forecast.laws(FirstLook(question), take_share(loss, LOOK))
         rest -= LOOK
     frame = _any_frame(compiled)
-    (law,) = forecast.laws(MomentVector(question, frame), take_share(forecast.loss, rest))
+    (law,) = forecast.laws(MomentVector(question, frame), take_share(loss, rest))
     unit_noise = math.sqrt(float(law.variance())) / PARTS / float(frame.limit)
-    return PreparedMoments(question, compiled, forecast.loss, look, unit_noise)
+    return PreparedMoments(question, compiled, loss, look, unit_noise)
 
 
 def take_share(loss: Loss, share: Fraction) -> Loss:
@@ -315,13 +323,16 @@ def place_moments(compiled: CompiledMoments) -> Floats:
 def read_moments(release: Release, question: MomentMatrix, domain: Domain) -> list[NoisyMoments]:
     """Return the moments of a release: of all rows, or of the held-out ones and of the others."""
     compiled = compile_moments(question, domain)
-    estimate = release.outputs[0].estimate
+    return moments_of(release.outputs[0].estimate, compiled, read_frame(release, compiled))
+
+
+def moments_of(estimate: Any, compiled: CompiledMoments, frame: Frame) -> list[NoisyMoments]:
+    """Return the moments of an estimate in a frame: of all rows, or of the held-out ones and of the others."""
     assert isinstance(estimate, Noisy)
     unit = float(estimate.unit)
     steps = np.array([float(step) for step in estimate.steps]) * unit
     variance = float(estimate.law.variance()) * unit**2
     laplace = "Laplace" in type(estimate.law).__name__
-    frame = read_frame(release, compiled)
     return [NoisyMoments(compiled, frame, part, variance, laplace) for part in np.split(steps, compiled.halves)]
 
 

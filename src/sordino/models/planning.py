@@ -8,16 +8,18 @@ from typing import Any, Unpack
 
 from sordino.core.errors import DeclarationError, arg, nearest
 from sordino.core.loss import Loss, LossArguments, read_loss, show_arguments
-from sordino.models.classification import counts_question, discriminant_question
+from sordino.models.classification import counts_question, logistic_question
 from sordino.models.clusters import check_clusters
 from sordino.models.columns import Table
 from sordino.models.components import components_question
 from sordino.models.linear import moments_for
+from sordino.models.poisson import poisson_question
 
 # The models by the names of their functions: the one place that lists what each is planned with.
 MODELS = {
     "linear_regression": ("y", "x", "validate", "assume_rows"),
-    "logistic_regression": ("y", "x", "assume_rows"),
+    "logistic_regression": ("y", "x", "validate", "assume_rows"),
+    "poisson_regression": ("y", "x", "assume_rows"),
     "naive_bayes": ("y", "x"),
     "pca": ("columns", "components", "scale"),
     "kmeans": ("columns", "clusters", "scale", "assume_rows"),
@@ -36,11 +38,14 @@ class ModelPlan:
     question: Any
     error: str
 
+    def __repr__(self) -> str:
+        return f"<plan of {self.model}: {self.cost.describe()}>"
+
     def __str__(self) -> str:
-        asked = (
+        queries = (
             "queries that follow from answers to earlier ones" if self.question is None else self.question.describe()
         )
-        lines = {"model": self.model, "cost": self.cost.describe(), "asks": asked, "error": self.error}
+        lines = {"model": self.model, "cost": self.cost.describe(), "asks": queries, "error": self.error}
         return "\n".join(f"{name:<7}{text}" for name, text in lines.items())
 
 
@@ -98,7 +103,9 @@ def _question(model: str, table: Table, given: dict[str, Any]) -> Any:
         arguments = {name: given[name] for name in MODELS[model]}
         return moments_for(table, **arguments)[0]
     if model == "logistic_regression":
-        return discriminant_question(table, y=given["y"], x=given["x"], assume_rows=given["assume_rows"])[0]
+        return logistic_question(table, **{name: given[name] for name in MODELS[model]})[0]
+    if model == "poisson_regression":
+        return poisson_question(table, **{name: given[name] for name in MODELS[model]})[0]
     if model == "naive_bayes":
         return counts_question(table, y=given["y"], x=given["x"])[0]
     return components_question(table, given["columns"], given["components"])[0]

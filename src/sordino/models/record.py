@@ -24,6 +24,7 @@ _FORMAT = "sordino models 1"
 KINDS = {
     "linear regression": "sordino.models.linear.LinearModel",
     "logistic regression": "sordino.models.classification.LogisticModel",
+    "Poisson regression": "sordino.models.poisson.PoissonModel",
     "naive Bayes": "sordino.models.classification.NaiveBayesModel",
     "principal components": "sordino.models.components.ComponentsModel",
     "k-means": "sordino.models.clusters.ClustersModel",

@@ -13,7 +13,7 @@ from sordino.ask.project.load import Budget, Project
 from sordino.core.accounting.belief import belief_after, epsilon_and_delta
 from sordino.core.accounting.event_fields import event_from_dict
 from sordino.core.accounting.events import LaplaceEvent
-from sordino.core.ledger.ledger import Ledger
+from sordino.core.ledger.ledger import Ledger, utc_text
 from sordino.core.ledger.records import Charge, Entry, Report, loss_from_dict
 from sordino.core.loss import PureDP, round_up
 from sordino.core.release import Release, is_figure, show_columns
@@ -179,6 +179,8 @@ def _remarks(budget: Budget, report: Report, *, answers: int) -> tuple[str, ...]
         remarks.append(f"Pictures: the last {_PICTURES} of {answers} answers.")
     for who, one in BudgetStatus(budget, report).shares.items():
         remarks.append(f"{plain(who)} has spent {one.spent.describe()} of a share of {one.cap.describe()}.")
+    status = BudgetStatus(budget, report, time=utc_text())
+    remarks += [f"{words[0].upper()}{words[1:]}." for words in status.describe_allowance()]
     return tuple(remarks)
 
 
@@ -245,8 +247,8 @@ def _together(report: Report, ledger: Ledger) -> str:
     state = "has one value rather than another" if relations == {"replace"} else "is in the table"
     supposed = " (counted as a list of questions that was fixed beforehand)" if belief.chance else ""
     return (
-        f"All {charges} charge{'s' * (charges != 1)} together spent {spent.describe()}. An attacker who knows everything else "
-        f"about a person, and thought it as likely as not that it {state}, can be "
+        f"All {charges} charge{'s' * (charges != 1)} together spent {spent.describe()}. An attacker who knows everything else, "
+        f"and thought it as likely as not that a particular person or row {state}, can be "
         f"{belief.describe(of='it after all of them')}{supposed}."
     )
 

@@ -34,6 +34,9 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - Neighborhoods: the local sensitivity of every table of a small universe, and the global one as their maximum;
     - LocalNoise: what noise as wide as local sensitivity reveals of two neighbors, NOT PRIVATE;
     - learn.NoiseShape: the law of a bare mechanism's noise, and where `confidence` of its draws lie;
+    - HistogramPlan: the error of bins together; a Plan, or several of one question at several losses (the first is marked):
+      expected error against the loss;
+    - a fitted model: what each column moves, with its interval, or components and centers as a table of colors;
     - a Series: its released numbers and running totals over time, each with its band;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
     - an Audit: claimed against shown epsilon, and the outputs of both neighbors; an Attack, or Attacks: achieved, guessing
@@ -72,7 +75,15 @@ Drawer = Callable[[Any, float, str | None], "tuple[AnyChart, str]"]
 
 
 def _drawer(thing: Any) -> Drawer:
-    from sordino.reporting import audit_charts, profiles, release_charts, representations, search_charts, synth
+    from sordino.reporting import (
+        audit_charts,
+        price_charts,
+        profiles,
+        release_charts,
+        representations,
+        search_charts,
+        synth,
+    )
     from sordino.reporting.attack_charts import Attacking, Distant, Together, draw, draw_closest, draw_together
 
     if isinstance(thing, Release):
@@ -89,6 +100,10 @@ def _drawer(thing: Any) -> Drawer:
         return drawer
     if several and representations.is_compared(thing):
         return representations.draw_several
+    if isinstance(thing, price_charts.Priced):
+        return price_charts.draw_plan
+    if several and thing and all(isinstance(one, price_charts.Priced) for one in thing):
+        return price_charts.draw_plans
     if isinstance(thing, audit_charts.Audited):
         return audit_charts.draw
     for kind, way in ((Attacking, draw), (Together, draw_together), (Distant, draw_closest)):
@@ -114,10 +129,16 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     from sordino.local import BloomEstimate, CollectionPlan, DistributionEstimate, FrequencyEstimate, ProtocolChoice
     from sordino.local.estimates.noisy_sums import NoisySumEstimate
     from sordino.local.simulation import CollectionSimulation
+    from sordino.models.classification import LogisticModel, NaiveBayesModel
+    from sordino.models.clusters import ClustersModel
+    from sordino.models.components import ComponentsModel
+    from sordino.models.linear import LinearModel
     from sordino.reporting import (
         local_charts,
+        model_charts,
         neighborhood_charts,
         odds_icons,
+        price_charts,
         representations,
         risks,
         series_charts,
@@ -126,7 +147,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     )
     from sordino.series.series import Series
     from sordino.synth.evaluation.evaluation import Evaluation
-    from sordino.synth.histogram import Representation
+    from sordino.synth.histogram import HistogramPlan, Representation
     from sordino.synth.model import Model
 
     of_one: dict[type, Drawer] = {
@@ -153,6 +174,12 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         Representation: representations.draw,
         Evaluation: synth.draw_evaluation,
         Model: synth.draw_model,
+        HistogramPlan: price_charts.draw_histogram_plan,
+        LinearModel: model_charts.draw_linear,
+        LogisticModel: model_charts.draw_logistic,
+        NaiveBayesModel: model_charts.draw_naive_bayes,
+        ComponentsModel: model_charts.draw_components,
+        ClustersModel: model_charts.draw_clusters,
     }
     several: dict[type, Drawer] = {risks.Risks: risks.draw_columns, Representation: representations.draw_several}
     return of_one, {**several, **{of: of_one[of] for of in (Worlds, RiskAssessment)}}

@@ -28,7 +28,7 @@ from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.error_law import ErrorLaw
 from sordino.synth.one_way_marginals import DomainCompression, OneWayMarginals, estimate_one_way
 from sordino.synth.rule_cells import RuleCells
-from sordino.synth.value_edges import edge_levels, find_edges
+from sordino.synth.value_edges import edge_levels, find_edges, level_information
 
 # ---- What a fit may ask, and what it pays: shares of one loss, noisy tables of counts, distances to public models
 #
@@ -128,9 +128,18 @@ def rest(name: str) -> Step:
 
 
 def edge_noise(split: LossShares, columns: Sequence[EncodedColumn]) -> float:
-    """Return the deviation of a count that finds edges, by public parameters; 0 where no column is wide."""
+    """Return the deviation of the last counts that find edges, by public parameters; 0 where no column is wide."""
     wide = sum(c.equally_cut for c in columns)
-    return math.sqrt(split.variance(EDGES, tables=wide * edge_levels(columns))) if wide else 0.0
+    if not wide:
+        return 0.0
+    last = _level_shares(split, edge_levels(columns))[-1]
+    return math.sqrt(split.variance(EDGES * float(last), tables=wide))
+
+
+def _level_shares(split: LossShares, levels: int) -> list[Fraction]:
+    """Return the share of each level that finds edges: information is in proportion to rho, and to the square of epsilon."""
+    power = 0.5 if split.currency == "epsilon" else 1.0
+    return _exact_shares([i**power for i in level_information(levels)])
 
 
 def describe_steps(steps: Sequence[Step]) -> list[tuple[str, str]]:
@@ -254,7 +263,10 @@ class FitSession:
         levels = edge_levels(columns)
         if levels:
             for_edges = share_of(min(EDGES, float(share) * _MOST_EDGES))
-            columns = find_edges(columns, lambda tables: self._count(tables, for_edges / levels), levels=levels)
+            parts = _level_shares(self.split, levels)
+            columns = find_edges(
+                columns, lambda tables, level: self._count(tables, for_edges * parts[level]), levels=levels
+            )
             share = share - for_edges
             columns = columns if self.rules is None else [self.rules.cut(c) for c in columns]
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0

@@ -18,7 +18,7 @@ import sqlglot
 
 import sordino as sd
 from sordino.ask.queries.sql.noise_lineage import follow_noise, table_answers
-from sordino.ask.queries.sql.statement import read_outside
+from sordino.ask.queries.sql.outside_select import read_outside
 from sordino.core.estimates.computed import Computed
 from sordino.errors import SordinoError
 

@@ -29,7 +29,7 @@ def test_a_loss_too_small_to_say_anything_is_refused_before_the_charge() -> None
 
 def test_whatever_fails_after_the_charge_says_that_the_charge_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     people = _people(pa.table({"age": [1, 2]}), AGES)
-    monkeypatch.setattr(sd.Release, "to_json", lambda _: 1 / 0)
+    monkeypatch.setattr(sd.Release, "to_record", lambda _: 1 / 0)
     with pytest.raises(ChargedError) as caught:
         people.ask(sd.count(), epsilon=1)
     assert caught.value.__context__ is None

@@ -210,18 +210,14 @@ def test_quantiles_and_spread_of_private_keys() -> None:
     assert sd.Release.from_dict(nothing.to_dict()) == nothing
 
 
-def test_a_release_of_many_keys_is_stored_with_each_key_once_and_read_back_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_release_is_stored_with_each_key_once_and_read_back_whole() -> None:
     question = S.group_by("town", "sex").agg(sd.count(), sd.mean("age"))
-    rows = people(oslo=400, bergen=300, hamar=500)
-    texts = []
-    for many in (5, 6):  # there are 6 keys
-        monkeypatch.setattr("sordino.ask.curator.charging._MANY", many)
-        held = curator_of(rows)
-        release = held.ask(question, epsilon=2, delta=1e-6, request_id="once")
-        assert len(release.rows) == 6
-        assert held.ask(question, epsilon=2, delta=1e-6, request_id="once") == release
-        texts.append(held.ledger.answer(release.charge))
-        assert sd.Release.from_dict(json.loads(texts[-1])) == release
-    assert [text.count("hamar") for text in texts] == [2, 8]  # of each sex: in the keys, and in three tables
+    held = curator_of(people(oslo=400, bergen=300, hamar=500))
+    release = held.ask(question, epsilon=2, delta=1e-6, request_id="once")
+    assert len(release.rows) == 6
+    assert held.ask(question, epsilon=2, delta=1e-6, request_id="once") == release
+    stored = held.ledger.answer(release.charge)
+    # Of each sex: in the keys alone, where a record of a former version had it in three tables too.
+    assert stored.count("hamar") == 2
+    assert release.to_json().count("hamar") == 8
+    assert sd.Release.from_dict(json.loads(stored)) == sd.Release.from_dict(json.loads(release.to_json())) == release

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from sqlglot import exp
 
 import sordino as sd
 from sordino.ask.curator.plan import PlannedColumn, Procedure, price
-from sordino.ask.curator.question_reading import register_procedure
+from sordino.ask.curator.procedures import register_procedure
 from sordino.core.accounting.event_fields import register_event
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.mechanisms.additive_noise import Laplace
@@ -88,14 +90,70 @@ def protect(ledger):
 REGISTER = 'register_procedure(RowsAtLeast, plan_rows, module="mypackage", version="1.2")\n'
 
 
-def run(place: Path, script: str) -> str:
-    (place / "mine.py").write_text(FOREIGN)
-    done = subprocess.run([sys.executable, "-c", script], cwd=place, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+# What imports Sordino once, opens no table, and runs each script in a fork of itself: importing takes a second, a fork none.
+PARENT = """
+import io, json, os, sys, traceback
+from contextlib import redirect_stdout
+import duckdb, pandas, pyarrow, scipy.special, sqlglot.dialects.duckdb
+import sordino.ask.curator.connect, sordino.ask.curator.question_reading, sordino.ask.engines.duckdb
 
 
-def test_a_question_that_is_not_registered_is_refused(tmp_path: Path) -> None:
+def answer(place, state, script, text):
+    os.environ["SORDINO_STATE"] = state
+    os.chdir(place)
+    sys.path.insert(0, place)
+    sys.stdin = io.StringIO(text)
+    said = io.StringIO()
+    fault = ""
+    try:
+        with redirect_stdout(said):
+            exec(compile(script, "script", "exec"), {"__name__": "__main__"})
+    except BaseException:
+        fault = traceback.format_exc()
+    return json.dumps([said.getvalue(), fault])
+
+
+for line in sys.stdin:
+    reading, writing = os.pipe()
+    if not os.fork():
+        os.write(writing, answer(*json.loads(line)).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as told:
+        print(told.read(), flush=True)
+    os.wait()
+"""
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def parent() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture
+def run(parent: subprocess.Popen[str], tmp_path: Path, state: Path) -> Run:
+    """Run a script in a process in which no table was opened yet and nothing foreign is registered; return its words."""
+    (tmp_path / "mine.py").write_text(FOREIGN)
+
+    def run_script(script: str, text: str = "") -> str:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        parent.stdin.write(json.dumps([str(tmp_path), str(state), script, text]) + "\n")
+        parent.stdin.flush()
+        said, fault = json.loads(parent.stdout.readline())
+        assert not fault, fault
+        return str(said)
+
+    return run_script
+
+
+def test_a_question_that_is_not_registered_is_refused(run: Run) -> None:
     script = """
 from mine import *
 from sordino.errors import QuestionRefused
@@ -104,10 +162,10 @@ try:
 except QuestionRefused as refused:
     print("refused")
 """
-    assert run(tmp_path, script) == "refused\n"
+    assert run(script) == "refused\n"
 
 
-def test_a_foreign_procedure_is_planned_asked_stored_and_named(tmp_path: Path) -> None:
+def test_a_foreign_procedure_is_planned_asked_stored_and_named(run: Run, tmp_path: Path) -> None:
     script = f"""
 from mine import *
 {REGISTER}
@@ -122,7 +180,7 @@ again = people.ask(RowsAtLeast(), epsilon=1, request_id="one")
 assert again.value == release.value
 print(release.to_json())
 """
-    text = run(tmp_path, script)
+    text = run(script)
     # Without the procedure and its event, the ledger sums and the record reads back.
     reader = """
 import json, sys
@@ -138,14 +196,10 @@ from sordino.core.accounting.event_fields import event_from_dict
 print(best([event_from_dict(charge.event)], 1e-6).epsilon <= 1)
 """
     (tmp_path / "mine.py").unlink()
-    done = subprocess.run(
-        [sys.executable, "-c", reader], cwd=tmp_path, input=text, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["epsilon 1", "True", "1 True", "True"]
+    assert run(reader, text).splitlines() == ["epsilon 1", "True", "1 True", "True"]
 
 
-def test_a_foreign_procedure_is_audited(tmp_path: Path) -> None:
+def test_a_foreign_procedure_is_audited(run: Run) -> None:
     script = f"""
 from mine import *
 from sordino import audit
@@ -158,10 +212,10 @@ found = audit.audit_question(
 )
 print(found is not None)
 """
-    assert run(tmp_path, script) == "True\n"
+    assert run(script) == "True\n"
 
 
-def test_foreign_code_states_whose_it_is(tmp_path: Path) -> None:
+def test_foreign_code_states_whose_it_is(run: Run) -> None:
     script = """
 from mine import *
 from sordino.errors import DeclarationError
@@ -170,7 +224,7 @@ try:
 except DeclarationError as refused:
     print("module and version" in str(refused))
 """
-    assert run(tmp_path, script) == "True\n"
+    assert run(script) == "True\n"
 
 
 def test_the_robust_questions_are_registered_from_the_laboratory() -> None:
@@ -191,7 +245,7 @@ def test_robust_names_stay(name: str) -> None:
     assert callable(getattr(sd, name))
 
 
-def test_what_is_written_before_the_charge_can_read_nothing(tmp_path: Path) -> None:
+def test_what_is_written_before_the_charge_can_read_nothing(run: Run) -> None:
     """A procedure that runs a statement while it writes it fails, in a plan and in a question, and nothing is charged."""
     script = f"""
 from mine import *
@@ -206,10 +260,10 @@ for call in (people.plan, people.ask):
         print("run" in str(error))
 print(people.spent.describe())
 """
-    assert run(tmp_path, script) == "True\nTrue\nepsilon 0\n"
+    assert run(script) == "True\nTrue\nepsilon 0\n"
 
 
-def test_what_is_registered_late_is_refused_whatever_it_is(tmp_path: Path) -> None:
+def test_what_is_registered_late_is_refused_whatever_it_is(run: Run) -> None:
     script = f"""
 from mine import *
 from sordino.core.estimates.noisy import LAWS
@@ -231,7 +285,7 @@ for register in (
 # Sordino's own modules register themselves when they are first used
 print(sd.smooth("median", "x").statistic)
 """
-    assert run(tmp_path, script) == "True True\n" * 5 + "median\n"
+    assert run(script) == "True True\n" * 5 + "median\n"
 
 
 @pytest.mark.parametrize(
@@ -243,7 +297,7 @@ print(sd.smooth("median", "x").statistic)
         "question=RowsAtLeast('others')",
     ],
 )
-def test_a_foreign_plan_is_priced_anew_and_refused_where_it_states_something_else(tmp_path: Path, wrong: str) -> None:
+def test_a_foreign_plan_is_priced_anew_and_refused_where_it_states_something_else(run: Run, wrong: str) -> None:
     script = f"""
 from dataclasses import replace
 from mine import *
@@ -259,10 +313,10 @@ for call in (people.plan, people.ask):
         print("mypackage 1.2" in str(refused), "another question, event or cost" in str(refused))
 print(people.spent.describe())
 """
-    assert run(tmp_path, script) == "True True\nTrue True\nepsilon 0\n"
+    assert run(script) == "True True\nTrue True\nepsilon 0\n"
 
 
-def test_a_foreign_procedure_that_fails_after_the_charge_is_said_to_be_its_providers(tmp_path: Path) -> None:
+def test_a_foreign_procedure_that_fails_after_the_charge_is_said_to_be_its_providers(run: Run) -> None:
     script = f"""
 from mine import *
 {REGISTER}
@@ -278,10 +332,10 @@ except ChargedError as failed:
     print("mypackage 1.2" in text, "defect of Sordino" in text, "100" in text, failed.__cause__ or failed.__context__)
 print(people.spent.describe())
 """
-    assert run(tmp_path, script) == "True False False None\nepsilon 1\n"
+    assert run(script) == "True False False None\nepsilon 1\n"
 
 
-def test_foreign_code_plans_none_of_sordinos_own_questions(tmp_path: Path) -> None:
+def test_foreign_code_plans_none_of_sordinos_own_questions(run: Run) -> None:
     script = """
 from mine import *
 from sordino.ask.queries.aggregation import Aggregation
@@ -291,4 +345,4 @@ try:
 except DeclarationError as refused:
     print("own question" in str(refused))
 """
-    assert run(tmp_path, script) == "True\n"
+    assert run(script) == "True\n"

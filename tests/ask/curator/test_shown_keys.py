@@ -153,16 +153,16 @@ def test_a_text_of_more_than_a_thousand_characters_never_shows(how: str) -> None
 
 def test_long_keys_are_kept_once_on_the_ledger_and_read_back_whole(tmp_path: Path) -> None:
     """A release of 280,000 keys of 1,000 characters had each four times, in more than a ledger's gigabyte."""
-    words = [f"{i:05}" + "w" * 995 for i in range(10_100)]
-    for few, many in ((2, False), (len(words), True)):
+    words = [f"{i:05}" + "w" * 995 for i in range(1_000)]
+    for few in (2, len(words)):
         table = pa.table({"key": words[:few] * 3})
         ledger = tmp_path / f"{few}.ledger"
         held = protect(table, sd.Domain({"key": sd.Identifier()}), ledger=ledger, budget=sd.ApproxDP(10**6, "0.5"))
         release = held.ask(S.group_by("key", keys="threshold").agg(sd.count()), **LOSS)
         assert len(release.rows) == few
         stored = json.loads(held.ledger.answer(release.charge))
-        assert ("rows" not in stored) == many
-        assert len(json.dumps(stored)) < 1010 * few * (1 if many else 4) + 10_000
+        assert not {"rows", "errors", "intervals"} & {*stored}
+        assert len(json.dumps(stored)) < 1010 * few + 10_000
         assert held.release(release.charge).to_dict() == release.to_dict()
         held.close()
 

@@ -145,6 +145,11 @@ def test_a_whole_collection(place: Path, run: Run, service: Callable[..., str]) 
         assert abs(shares[label]["frequency"] - share) < 5 / 1.96 * shares[label]["error"]
     recounted = run("local", "estimate", "--store", "reports.db", "--format", "json", "--recount")
     assert json.loads(recounted.out) == plain
+    drawn = run("local", "estimate", "--store", "reports.db", "--plot", "fruit.json", "--confidence", "0.9")
+    assert drawn.code == 0, drawn.err
+    picture = Path("fruit.json").read_text()
+    assert all(f'"label": "{label["label"]}"' in picture for label in plain["labels"])
+    assert "90% intervals" in picture
     table = run("local", "estimate", "--store", "reports.db").out
     assert "apple" in table
     assert "3,000 reports (open)" in table
@@ -175,6 +180,9 @@ def test_an_empty_task_has_no_estimate_and_a_second_collector_no_place(
     assert run(*CREATE, "--lifetime-epsilon", "2").code == 0
     service("fruit.json", "--store", "reports.db")
     assert "no reports yet" in run("local", "estimate", "--store", "reports.db").err
+    refused = run("local", "estimate", "--store", "reports.db", "--plot", "fruit.svg")
+    assert "--plot draws the labels of a task that has reports" in refused.err
+    assert not Path("fruit.svg").exists()
     assert "it holds: 'fruit-2026'" in run("local", "estimate", "--store", "reports.db", "--task", "nuts").err
     second = spawn("local", "serve", "fruit.json", "--store", "reports.db", "--port", "0")
     assert second.code == 2

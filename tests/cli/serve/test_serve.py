@@ -9,14 +9,17 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from html import unescape
 from pathlib import Path
 
 import httpx
 import pytest
 
+import sordino as sd
 from collecting import free_port
 from serving import COUNT, write_project
 from sordino.cli.main import main
+from sordino.core.errors import BudgetExhausted
 from sordino.serve.server.accounts import visitor_of_account
 from sordino.serve.server.opening import open_service
 
@@ -27,9 +30,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_project(tmp_path)
 
 
-def start(*arguments: str) -> tuple[subprocess.Popen[str], str]:
+def start(*arguments: str, group: str = "") -> tuple[subprocess.Popen[str], str]:
     port = free_port()
-    command = [sys.executable, "-m", "sordino", "serve", *arguments, "--port", str(port)]
+    command = [sys.executable, "-m", "sordino", *group.split(), "serve", *arguments, "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(2400):
         with suppress(httpx.HTTPError):
@@ -84,6 +87,54 @@ def test_the_demo_has_three_accounts_that_sign_in(tmp_path: Path, monkeypatch: p
         found[said[3]] = httpx.post(f"{url}/v1/session", json=body, timeout=300).json()["role"]
     stop(process)
     assert found == {role: role for role in ("analyst", "officer", "auditor")}
+
+
+def test_a_class_is_served_with_cards_and_gone_when_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    stated = ("--students", "2", "--epsilon", "1/2", "--rows", "1000", "--cards", "cards.html")
+    process, url = start(*stated, group="learn")
+    page = Path("cards.html")
+    assert page.stat().st_mode & 0o777 == 0o600
+    text = unescape(page.read_text(encoding="utf-8"))
+    (password,) = re.findall(r"<dd>student-1</dd><dt>Password</dt><dd>([a-z0-9-]+)</dd>", text)
+    with httpx.Client(base_url=url, timeout=300) as browser:
+        signed = browser.post("/sign-in", data={"name": "student-1", "password": password}, headers={"origin": url})
+        assert signed.status_code == 303
+        # the session's cookie is of an address without TLS
+        assert "household" in browser.get("/tasks").text
+    token = re.findall(r'token="([^"]+)"', text)[1]
+    people = sd.connect(url, token=token).table("people")
+    assert people.remaining == sd.PureDP("1/2")
+    answer = people.ask(sd.count(), epsilon="1/2")
+    assert abs(answer.value - 1000) < 200
+    with pytest.raises(BudgetExhausted):
+        people.ask(sd.count(), epsilon="1/2")
+    out, err = stop(process)
+    assert password not in out + err
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_a_class_needs_an_address_and_never_replaces_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cards.html").write_text("mine")
+    for more, words in (
+        (("--cards", "cards.html"), "exists already"),
+        (("--cards", "cards.pdf"), "cards.html works"),
+        (("--host", "0.0.0.0"), "the cards need --address"),
+        (("--address", "room 7"), "must begin with http://"),
+        (("--rows", "5"), "--rows must be from 1,000"),
+        (("--students", "0"), "--students must be from 1 to 200"),
+        (("sordino.toml",), "unexpected"),
+    ):
+        assert main(["learn", "serve", "--students", "2", "--epsilon", "1", *more]) == 2, more
+        assert words in capsys.readouterr().err.lower(), more
+    assert Path("cards.html").read_text() == "mine"
+    assert main(["learn", "serve", "--students", "2"]) == 2
+    assert "--epsilon" in capsys.readouterr().err
 
 
 def test_what_an_officer_does_on_the_command_line_counts_as_theirs(project: Path) -> None:

@@ -14,9 +14,12 @@ from sordino.core.errors import DeclarationError
 from sordino.core.mechanisms.continual_noise import (
     ContinualDraws,
     ContinualGaussian,
+    Participation,
     bound_moves,
+    bound_unit_moves,
     coefficients,
     column_squared,
+    participation_squared,
     round_totals,
     shift_squared,
     weigh_draws,
@@ -194,3 +197,79 @@ def _compare_covariance(*, steps: int, series: int, seed: int) -> None:
 def test_parameters_that_no_series_has(arguments: tuple[Any, ...], words: str) -> None:
     with pytest.raises(DeclarationError, match=words):
         ContinualGaussian(*arguments)
+
+
+def farthest_columns(horizon: int, participation: Participation) -> Fraction:
+    """Return the largest ||sum of g_s over s in S||^2 over every S with as many steps of each window as count."""
+    terms = [Fraction(math.comb(2 * k, k), 4**k) for k in range(horizon)]
+    windows = [
+        range(first, min(first + participation.window, horizon)) for first in range(0, horizon, participation.window)
+    ]
+    choices = [itertools.combinations(one, min(len(one), participation.max_periods)) for one in windows]
+    farthest = Fraction(0)
+    for steps in itertools.product(*choices):
+        column = [sum((terms[t - s] for one in steps for s in one if s <= t), Fraction(0)) for t in range(horizon)]
+        farthest = max(farthest, sum((entry * entry for entry in column), Fraction(0)))
+    return farthest
+
+
+@pytest.mark.parametrize(
+    ("horizon", "max_periods", "window"),
+    [
+        (1, 1, 1),
+        (6, 1, 3),
+        (7, 1, 3),
+        (8, 2, 4),
+        (9, 2, 3),
+        (10, 2, 4),
+        (8, 3, 8),
+        (8, 1, 8),
+        (7, 7, 7),
+        (7, 1, 1),
+        (9, 3, 5),
+    ],
+)
+def test_no_unit_moves_columns_further_than_its_participation_allows(
+    horizon: int, max_periods: int, window: int
+) -> None:
+    participation = Participation(max_periods, window)
+    bound = participation_squared(horizon, participation)
+    farthest = farthest_columns(horizon, participation)
+    assert farthest <= bound
+    # exact for the whole horizon and for every step, else within a tenth of the length
+    is_exact = window >= horizon or max_periods == window
+    assert bound <= farthest * (1 + Fraction(1, 10**5) if is_exact else Fraction(121, 100))
+    assert participation.most(horizon) == sum(
+        min(max_periods, horizon - first, window) for first in range(0, horizon, window)
+    )
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("bounds", [(0, 1), (-2, 3), (-4, -1)])
+def test_no_unit_of_many_steps_moves_totals_further_than_the_bound(relation: Relation, bounds: tuple[int, int]) -> None:
+    """Over all units of one row in each of two of three steps and two cells, of every neighbor, the extreme values of a row."""
+    horizon = 3
+    participation = Participation(2, 3)
+    terms = [math.comb(2 * k, k) / 4**k for k in range(horizon)]
+    shifts = []
+    for steps in ((0, 1), (0, 2), (1, 2)):
+        for cells in itertools.product((0, 1), repeat=2):
+            for values in itertools.product(bounds, repeat=2):
+                totals = np.zeros((horizon, 2))
+                for step, cell, value in zip(steps, cells, values, strict=True):
+                    totals[step:, cell] += value * np.array(terms[: horizon - step])
+                shifts.append(totals)
+    ends = [np.zeros((horizon, 2))] if relation == "add_remove" else shifts
+    farthest = max(float(((one - other) ** 2).sum()) for one in shifts for other in ends)
+    bound = float(bound_unit_moves(bounds, 1, relation) * participation_squared(horizon, participation))
+    assert 0.6 * bound < farthest <= bound * (1 + 1e-9)
+
+
+def test_a_participation_has_a_window_and_a_horizon() -> None:
+    with pytest.raises(DeclarationError, match="a unit counts in 1 to 3 periods of 3, not in 4"):
+        Participation(4, 3)
+    with pytest.raises(DeclarationError, match="at most 10,000 steps where units count in several"):
+        ContinualGaussian(Fraction(1), 1, HALF, 10_001, Participation(1, 7))
+    # a year of days, one a week: 26 times the noise of one row a year
+    year = ContinualGaussian(Fraction(1), 1, HALF, 365, Participation(1, 7))
+    assert math.sqrt(year.total_variance(365)) < 26 * 2.945

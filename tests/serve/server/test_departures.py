@@ -15,6 +15,8 @@ from scipy import stats
 
 from serving import Served, served
 from sordino.ask.engines.duckdb import DuckDBEngine
+from sordino.ask.project.serve_settings import serve_settings
+from sordino.core.errors import DeclarationError
 from sordino.serve.server.answer_time import PublicClock
 
 EVERY = 0.25
@@ -39,6 +41,18 @@ EVERY = 0.25
 def test_departures_are_powers_of_two(took: float, leaves: int) -> None:
     clock = PublicClock(Fraction(1, 4), clock=lambda: 100 + took)
     assert took + clock.wait(100) == pytest.approx(EVERY * leaves)
+
+
+@pytest.mark.parametrize("took", [0, 0.1, 7.9])
+def test_without_a_tick_answers_leave_when_they_are_ready(took: float) -> None:
+    settings = serve_settings({"answer_every": "0s"}, beside=Path("/srv"))
+    assert PublicClock(settings.answer_every, clock=lambda: 100 + took).wait(100) == 0
+
+
+@pytest.mark.parametrize("text", ["-1s", "61s", "0", "fast", ""])
+def test_a_tick_that_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(DeclarationError, match='"0s" where how long an answer takes may be known'):
+        serve_settings({"answer_every": text}, beside=Path("/srv"))
 
 
 def test_a_clock_that_was_set_back_waits_a_tick_and_no_less() -> None:

@@ -26,7 +26,8 @@ from sordino.ask.curator.plan import (
     TableContext,
     price,
 )
-from sordino.ask.curator.question_reading import register_procedure
+from sordino.ask.curator.procedures import register_procedure
+from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.ask.queries.query import refuse_foreign
 from sordino.ask.queries.queryable import LossTooSmall, PreparedAlgorithm, ReleaseContent, ScanQuery, VectorQuery
@@ -245,3 +246,4 @@ def _currencies(asked: Loss) -> list[tuple[Event, Loss, bool]]:
 
 register_procedure(Tabulation, plan_by_algorithm)
 register_procedure(MomentMatrix, plan_by_algorithm)
+register_procedure(SteppedRegression, plan_by_algorithm)

@@ -31,9 +31,6 @@ from sordino.core.source import PrivateTable
 DEFECT = (
     "this is a defect of Sordino, whatever the data: please report the question and the version, and ask it another way"
 )
-# Beyond so many characters, or so many keys, an answer is stored without its tables.
-_LONG = 10_000_000
-_MANY = 1_000
 # What runs code from outside: an algorithm, or an engine. No later frame of its failure is of ours.
 _CALL_OUT = (
     ("sordino.ask.curator.adaptive_session", "run_adaptive"),
@@ -248,16 +245,12 @@ def share_of_table(note: str, table: str) -> Fraction:
 
 
 def write_answer(release: Release) -> str:
-    """Return the JSON text that the ledger keeps; where keys are many or long, without the tables that `from_dict` makes anew.
+    """Return the JSON text that the ledger keeps: the release without the tables that `from_dict` makes anew.
 
-    Then they are in it once instead of four times: a ledger holds no text of more than a gigabyte, and to write it takes
-    longer than to count rows. Intervals of computed columns are found when they are asked for, so they are not written either.
+    So each key is in it once instead of four times: a ledger holds no text of more than a gigabyte, and to write it takes
+    longer than to count rows. Errors and intervals, some of which take longer than the question, are computed where they
+    are asked for.
     """
-    if release.statement is not None:
-        return json.dumps(release.to_record(), ensure_ascii=False, allow_nan=False)
-    many = any(len(key.labels) > _MANY for key in release.keys)
-    if not many and sum(len(text) for key in release.keys for text in key.labels if isinstance(text, str)) <= _LONG:
-        return release.to_json()
     return json.dumps(release.to_record(), ensure_ascii=False, allow_nan=False)
 
 

@@ -61,12 +61,14 @@ class Connection:
         self._serves = False
         self._curators: dict[str, Curator] = {}
 
-    def spend_as(self, spender: str) -> Connection:
+    def spend_as(self, spender: str, *, rng: Rng | None = None) -> Connection:
         """Return a connection to the same data and ledgers whose charges count against a spender's share as well.
 
         There a request whose process stopped, charged but not answered, is answered under its charge when it is asked again.
+        Its noise is of `rng`, or else of the same source as here.
         """
-        connection = Connection(self.project, spender=spender, dialect=self.dialect, rng=self._rng)
+        source = self._rng if rng is None else rng
+        connection = Connection(self.project, spender=spender, dialect=self.dialect, rng=source)
         connection._ledgers = self._ledgers
         connection._engines = self._engines
         connection._public_rows = self._public_rows
@@ -250,7 +252,9 @@ class Connection:
         declared = self.project.budget(budget)
         if declared.name not in self._ledgers:
             place = declared.ledger
-            self._ledgers[declared.name] = place if isinstance(place, Ledger) else Ledger.open(place, cap=declared.cap)
+            ledger = place if isinstance(place, Ledger) else Ledger.open(place, cap=declared.cap)
+            ledger.declare_allowance(declared.allowance)
+            self._ledgers[declared.name] = ledger
         return self._ledgers[declared.name]
 
     def budgets(self, name: str | None = None, *, tight_at: Number | None = None) -> list[BudgetStatus]:

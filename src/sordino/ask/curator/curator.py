@@ -39,6 +39,7 @@ from sordino.ask.curator.plan import (
     states_split,
     take_loss,
 )
+from sordino.ask.curator.procedures import registered_procedure
 from sordino.ask.curator.question_reading import (
     Question,
     Whole,
@@ -46,7 +47,6 @@ from sordino.ask.curator.question_reading import (
     is_batch,
     read_question,
     read_statement_question,
-    registered_procedure,
     truer_refusal,
 )
 from sordino.ask.curator.series_session import open_series_session
@@ -425,6 +425,9 @@ class Curator(TableFace):
         where: Expr | None = None,
         horizon: int | None = None,
         start: datetime.date | str | None = None,
+        max_periods: int | None = None,
+        window: int | None = None,
+        max_rows_per_period: int | None = None,
         name: str | None = None,
         confirm: Callable[[Plan], None] | None = None,
         **loss: Unpack[LossArguments],
@@ -437,6 +440,10 @@ class Curator(TableFace):
         State rho, or epsilon and delta. A whole question in SQL may stand for the measure, `by` and `where`.
         `confirm` is shown the plan before the charge, and stops by raising.
 
+        Where a column names the units, one counts in at most `max_periods` periods, the first in which it has rows: of the whole
+        series, or of each `window` periods from its start. Of one period at most `max_rows_per_period` rows of it count, as
+        many as the table's declaration allows if left out. Later rows change nothing that was released.
+
             with people.series(sd.count(), over="day", every="day", by=["ward"], rho="0.5", name="wards") as wards:
                 wards.release("2026-11-24").table
 
@@ -446,14 +453,26 @@ class Curator(TableFace):
         asked = None
         question = None
         if measure is None:
-            stated = (over, every, by or None, where, horizon, start, confirm, *loss.values())
+            limits = (max_periods, window, max_rows_per_period)
+            stated = (over, every, by or None, where, horizon, start, *limits, confirm, *loss.values())
             if name is None or any(argument is not None for argument in stated):
                 raise QuestionRefused(
                     "a series is opened by its measure, with over= and every=, or again by its name alone"
                 )
         else:
             whole = measure if isinstance(measure, AggregateExpr) else read_question(measure, self._table)
-            question = ask_series(whole, over=over, every=every, by=by, where=where, horizon=horizon, start=start)
+            question = ask_series(
+                whole,
+                over=over,
+                every=every,
+                by=by,
+                where=where,
+                horizon=horizon,
+                start=start,
+                max_periods=max_periods,
+                window=window,
+                max_rows_per_period=max_rows_per_period,
+            )
             asked = read_loss(**loss)
         session = open_series_session(
             self._table,

@@ -23,7 +23,7 @@ from sordino.ask.queries.row_steps import RowStep, apply_steps, step_neighbors
 from sordino.ask.queries.same_people import seen_from
 from sordino.core.accounting.composition import charge_amounts
 from sordino.core.domain import Domain
-from sordino.core.errors import DeclarationError, QuestionRefused, arg
+from sordino.core.errors import DeclarationError, QuestionRefused, arg, check_confidence
 from sordino.core.loss import (
     ZCDP,
     Event,
@@ -518,8 +518,9 @@ class Plan:
         at its worst) unless `assume_mean` was given too. A quantile's is in rows.
         Where HAVING or LIMIT select rows by noisy values it is not exceeded in any group, all together, as in the release.
         None where the noise's width is private. Of a tabulation it is a dict by table: the widest error of its cells.
+        Raises DeclarationError unless the confidence lies between 0 and 1.
         """
-        return self.procedure.error(confidence)
+        return self.procedure.error(check_confidence(confidence))
 
     def error_times_rows(self, confidence: float) -> dict[str, float]:
         """Return, for each mean, its expected error times the number of rows in its group, a public figure."""

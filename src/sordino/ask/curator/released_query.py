@@ -18,7 +18,9 @@ from sordino.ask.curator.statement_procedure import (
     shown_names,
     trace_noise,
 )
-from sordino.ask.queries.sql.statement import ANSWER, BLOCK, ROW, VALUE, read_over_answer
+from sordino.ask.queries.sql.block_splitter import ANSWER
+from sordino.ask.queries.sql.outside_select import BLOCK, ROW, VALUE
+from sordino.ask.queries.sql.statement import read_over_answer
 from sordino.core.accounting.events import (
     BoundedRangeEvent,
     Composed,

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +43,16 @@ from sordino.ask.queries.series import (
     read_period,
     recall_series,
 )
-from sordino.ask.queries.tabulation import TabulationQuery, describe_left_out
+from sordino.ask.queries.tabulation import describe_left_out
 from sordino.core.errors import DeclarationError, LedgerError, QuestionRefused, SourceError, UnknownName
 from sordino.core.ledger.series_ledger import SeriesLedger, SeriesRecord, StepRecord
 from sordino.core.loss import ZCDP, Loss, PureDP, loss_from_numbers, loss_to_numbers
-from sordino.core.mechanisms.continual_noise import ContinualDraws, ContinualGaussian, bound_moves
+from sordino.core.mechanisms.continual_noise import (
+    ContinualDraws,
+    ContinualGaussian,
+    bound_moves,
+    bound_unit_moves,
+)
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.laws import DiscreteGaussian
 from sordino.core.noise.rng import NoiseKey, Rng
@@ -86,8 +91,10 @@ class SeriesProcedure(Procedure):
 
     def write(self, rows: StatementWriter) -> list[Statement]:
         """Write the statements of the first period that may have rows, so that what an engine cannot express is refused."""
-        query = self.compiled.question.query(self.compiled.first, self.compiled.first, self.table.domain)
-        return _write(query, self.table, rows)
+        question = self.compiled.question
+        first = self.compiled.first if question.start is None else question.start
+        query = question.query(first, first, self.table.domain, start=first)
+        return [rows.write(query.select(rows.primitives()))]
 
     def release(self, statements: Any, rows: DataAccess, rng: Rng) -> Answer:
         """Raise QuestionRefused: a series is opened by its own call."""
@@ -108,21 +115,24 @@ def plan_series(question: SeriesQuestion, table: TableContext, *, asked: Loss) -
         )
     compiled = question.compile(table.domain)
     neighbors = table.neighbors
-    if neighbors.id_column is not None:
-        raise QuestionRefused(
-            f"a series protects one row, and this table protects all rows of one {neighbors.people}: which of its rows count "
-            "is chosen among all of them, so rows of later periods would change what was released. Declare privacy_unit = "
-            '"row", or a promise PrivacyUnit(None, max_rows=...)'
-        )
+    question = _settle_limits(question, neighbors)
+    compiled = replace(compiled, question=question)
     event, inner = adaptive_event(asked)
     assert isinstance(inner, ZCDP)
-    rows = neighbors.contributions
+    participation = question.participation
+    if participation is None:
+        rows = neighbors.contributions
+        moved = bound_moves(compiled.bounds, rows, neighbors.relation)
+    else:
+        each = question.max_rows_per_period
+        assert each is not None
+        rows = each * participation.most(question.horizon)
+        moved = bound_unit_moves(compiled.bounds, each, neighbors.relation)
     # Under replace a unit's rows leave as many cells as they enter.
     touched = rows if neighbors.relation == "add_remove" else 2 * rows
-    moved = bound_moves(compiled.bounds, rows, neighbors.relation)
     if not moved:
         raise QuestionRefused("no row can change this series: the bounds of its measure are 0")
-    noise = ContinualGaussian(moved, min(touched, compiled.cells), inner.rho, question.horizon)
+    noise = ContinualGaussian(moved, min(touched, compiled.cells), inner.rho, question.horizon, participation)
     procedure = SeriesProcedure(
         question=question,
         event=event,
@@ -131,13 +141,64 @@ def plan_series(question: SeriesQuestion, table: TableContext, *, asked: Loss) -
         notes=(
             *_notes(question),
             *_left_out(compiled, table),
-            *neighbors.describe_caps(),
+            *_describe_limits(question, neighbors),
         ),
         compiled=compiled,
         noise=noise,
         table=table,
     )
     return price(procedure, table, asked=asked)
+
+
+def _settle_limits(question: SeriesQuestion, neighbors: Neighbors) -> SeriesQuestion:
+    """Return the question with the bounds on a unit's periods and rows that it is asked with.
+
+    Raises QuestionRefused where a column names the units and no periods are stated, or none does and they are; and where more
+    rows of a period are stated than the declaration allows.
+    """
+    if neighbors.id_column is None:
+        if question.max_periods is None:
+            return question
+        reason = (
+            "each row is one" if neighbors.unit is None else "their rows are promised, and nothing can enforce more"
+        )
+        raise QuestionRefused(
+            f"max_periods bounds the periods in which one unit counts, and this table has no column of units: {reason}. Leave "
+            "it out, or declare PrivacyUnit(column, max_rows=...)"
+        )
+    people = neighbors.people
+    if question.max_periods is None:
+        every = question.every
+        raise QuestionRefused(
+            f"this table protects all rows of one {people}: state in how many periods one counts, such as max_periods=4, of "
+            f"all {question.horizon:,} {every}s of the series, or of each so many with window=28. Which rows count follows from "
+            "earlier ones alone, so what was released stays true"
+        )
+    assert neighbors.unit is not None
+    most = neighbors.unit.total_rows
+    rows = most if question.max_rows_per_period is None else question.max_rows_per_period
+    if rows > most:
+        raise QuestionRefused(
+            f"max_rows_per_period = {rows:,} is above the {most:,} rows of one {people} that the table's declaration allows: a "
+            "series's bounds may only be tighter"
+        )
+    return replace(question, max_rows_per_period=rows)
+
+
+def _describe_limits(question: SeriesQuestion, neighbors: Neighbors) -> tuple[str, ...]:
+    """Return notes about rows of a unit that do not count."""
+    participation = question.participation
+    if participation is None:
+        return neighbors.describe_caps()
+    rows = question.max_rows_per_period
+    assert rows is not None
+    people = neighbors.people
+    windows = "counted from the series' first, " if participation.window < question.horizon else ""
+    return (
+        f"one {people} counts in {participation.describe(question.every)}, {windows}the first in which it has rows, and with at "
+        f"most {rows:,} row{'' if rows == 1 else 's'} in each; its rows beyond are not counted",
+        *neighbors.describe_ids(),
+    )
 
 
 def _left_out(compiled: CompiledSeries, table: TableContext) -> list[str]:
@@ -231,16 +292,25 @@ class SeriesSession:
 
     def periods(self) -> list[int]:
         """Return the released periods, in order; no number is read."""
-        start = self._start()
+        start = self.start()
         return [] if start is None else [start + number - 1 for number in self._series.numbers(self.name)]
 
     def step_at(self, period: int) -> SeriesStep | None:
         """Return the released step of a period; None where it was not released."""
-        start = self._start()
+        start = self.start()
         if start is None or period < start:
             return None
         record = self._series.step(self.name, period - start + 1)
         return None if record is None else self._read(record)
+
+    def check_next(self, period: int) -> None:
+        """Raise QuestionRefused for a period that could not be released now; nothing is read but the ledger."""
+        self.compiled.check(period)
+        if self.step_at(period) is not None:
+            return
+        start = self.start()
+        first = period if start is None else start
+        self._check_order(period, period - first + 1, first, self._series.last(self.name))
 
     def advance(self, period: int) -> SeriesStep:
         """Release a period that comes after all that were released, for good; return it as recorded.
@@ -252,7 +322,7 @@ class SeriesSession:
         question = self.compiled.question
         self.compiled.check(period)
         while True:
-            start = self._start()
+            start = self.start()
             first = period if start is None else start
             step = period - first + 1
             last = self._series.last(self.name)
@@ -285,7 +355,7 @@ class SeriesSession:
                 "under another name, which is charged anew"
             )
 
-    def _start(self) -> int | None:
+    def start(self) -> int | None:
         """Return the first period of the series; None while that is open."""
         question = self.compiled.question
         if question.start is not None:
@@ -315,16 +385,15 @@ class SeriesSession:
             )
         domain = self._table.domain
         question = self.compiled.question
-        queries = [question.query(period, period, domain)]
+        start = period - step + 1
+        queries = [question.query(period, period, domain, start=start)]
         if step - 1 > before:
-            queries.append(question.query(period - (step - 1 - before), period - 1, domain))
+            queries.append(question.query(start + before, period - 1, domain, start=start))
         try:
             with open_rows(self._engine) as rows:
-                statements = [_write(query, self._table, rows.writer()) for query in queries]
-                exact = [
-                    query.exact_vectors([rows.run(one) for one in written], domain)[0]
-                    for query, written in zip(queries, statements, strict=True)
-                ]
+                writer = rows.writer()
+                statements = [writer.write(query.select(writer.primitives())) for query in queries]
+                exact = [query.read(rows.run(statement)) for query, statement in zip(queries, statements, strict=True)]
         except Exception as failure:
             # of any kind: its message may quote a cell
             cause = failure_of(failure).cause or "check that the source is whole and readable"
@@ -458,10 +527,6 @@ def _refuse_other(name: str, recorded: Mapping[str, Any], arguments: Mapping[str
         f"the series {name!r:.60} was opened with another value of {words}{values}. Open it with the same arguments, or "
         "another one under another name, which is charged"
     )
-
-
-def _write(query: TabulationQuery, table: TableContext, rows: StatementWriter) -> list[Statement]:
-    return [rows.write(scan.select(rows.primitives())) for scan in query.scans(table.domain)]
 
 
 def _scale(exact: Any, fine: int) -> Any:

@@ -16,7 +16,7 @@ from sordino.ask.engines.instances import fetch_table
 from sordino.ask.engines.outer import add_table, limited_connection
 from sordino.ask.engines.sql_text import quote_name
 from sordino.ask.queries.sql.noise_lineage import REPLICATE, SIGN, follow_noise, table_answers, write_replicated
-from sordino.ask.queries.sql.statement import read_outside
+from sordino.ask.queries.sql.outside_select import read_outside
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, cells_of
 

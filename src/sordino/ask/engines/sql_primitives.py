@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from sordino.ask.engines.moment_cells import MOMENTS, bisect_steps, day_steps, moment_steps
@@ -467,10 +468,9 @@ class SqlPrimitives(ABC):
     def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
         """Return the place among the values of a cell from `category_cell`; `other` for any other cell that is not missing."""
         at = self._words(cell)
-        wholes = [v for v in values if isinstance(v, int)]
-        texts = [v for v in values if isinstance(v, str)]
+        wholes, texts, is_stripped = _part_values(tuple(values))
         # blanks around a cell are ignored, unless a value has some
-        if all(t == t.strip(BLANKS) for t in texts) and not wholes:
+        if is_stripped and not wholes:
             at = self._strip(at)
         place = self._whole_place(at, wholes) if wholes else self._text_place(at, texts)
         if other is None:
@@ -677,6 +677,32 @@ class SqlPrimitives(ABC):
         self._read = set()
         self._bounded_at = len(self._conditions)
         return [self._tree(g) for g in groups]
+
+    def bound_periods(
+        self, period: exp.Expression, window: exp.Expression, *, first: int, participation: tuple[int, int], most: int
+    ) -> None:
+        """Keep rows of a unit's first periods of each window, and a number of rows of each period, in the order of their hashes.
+
+        Theorem: which rows of a period are kept is a function of the unit's rows up to that period alone, and a unit is in at
+        most so many periods of a window over all readings of rows that only ever grow. Proof: a period counts where fewer than
+        so many earlier periods of its window have rows of the unit, so of periods read at any times, the last of one more
+        than are allowed had the others' rows before it when it was read. Rows that come late for an earlier period only take
+        a place.
+        """
+        self._is_bounded = True
+        unit = self.let(self._unit())
+        at = self._name_key(period)
+        self._restrict(f"{unit} IS NOT NULL AND {at} IS NOT NULL")
+        max_periods, size = participation
+        if max_periods < size:
+            within = self._name_key(window)
+            self._limit_rank(f"dense_rank() OVER (PARTITION BY {unit}, {within} ORDER BY {at})", max_periods)
+        self._restrict(f"{at} >= {whole_text(first)}")
+        self._row_order = f"ORDER BY {self.let(self._hash_rows('rows'))}"
+        self._limit_rank(f"row_number() OVER (PARTITION BY {unit}, {at} {self._row_order}{_READ})", most)
+        self._read_before = self._read
+        self._read = set()
+        self._bounded_at = len(self._conditions)
 
     def _stage(self, relation: str) -> str:
         """Return the relation with all steps; where only units and groups are read after the last rank, it counts rows instead.
@@ -1080,3 +1106,10 @@ class SqlPrimitives(ABC):
         # the first comparison spares most texts, which begin with a letter, the regular expression
         digits = f"{text} < ':' AND {self.matches(text, _DIGITS)}"
         return self.let(f"CASE WHEN {digits} THEN {self.parse_digits(text)} ELSE {self._text_number(text)} END")
+
+
+@lru_cache(maxsize=32, typed=True)
+def _part_values(values: tuple[str | int, ...]) -> tuple[list[int], list[str], bool]:
+    """Return the whole numbers and the texts among a category's values, and whether no text has blanks around it."""
+    texts = [v for v in values if isinstance(v, str)]
+    return [v for v in values if isinstance(v, int)], texts, all(t == t.strip(BLANKS) for t in texts)

@@ -15,7 +15,8 @@ from sordino.ask.project.edit import budget_in, with_cap
 from sordino.ask.project.load import Budget, Project, load_project
 from sordino.core.accounting.composition import Best, tight
 from sordino.core.errors import DeclarationError, UnknownName, arg
-from sordino.core.ledger.ledger import Ledger
+from sordino.core.ledger.allowance import AllowanceSums, describe_years
+from sordino.core.ledger.ledger import Ledger, utc_text
 from sordino.core.ledger.records import (
     Report,
     ShareSums,
@@ -24,6 +25,8 @@ from sordino.core.ledger.records import (
     formers_to_dict,
     list_changes,
 )
+from sordino.core.ledger.restoration import back_up_ledger, copy_sqlite
+from sordino.core.ledger.writer import translate_errors
 from sordino.core.loss import ZCDP, Loss, Number, format_number, loss_from, loss_to_numbers
 from sordino.core.neighbors import Relation
 from sordino.core.release import Release
@@ -57,6 +60,42 @@ def the_ledger(budget: Budget) -> Iterator[Ledger]:
                 "nothing has been asked yet: there is no ledger, and the project file may still change"
             )
         yield ledger
+
+
+def back_up_project(project: Project, folder: Path, *, budget: str | None = None) -> list[str]:
+    """Copy the ledgers of a project into a folder, and its server's store unless one budget is named; returns what was done.
+
+    Raises DeclarationError where a ledger is no file, or the folder cannot be made; LedgerError where a ledger is not sound.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeclarationError(f"{folder} cannot be made: {error.strerror}; name another folder") from None
+    copies: dict[str, str] = {}
+    for one in project.budgets_named(budget):
+        with open_ledger(one) as ledger:
+            if ledger is None:
+                copies[f"budget {one.name}"] = "nothing has been asked yet, so there is no ledger to copy"
+                continue
+            target = folder / Path(str(ledger.path)).name
+            if str(target) in copies:
+                raise DeclarationError(
+                    f"{target} would be two ledgers: back up each with --budget, to a folder of its own"
+                )
+            back_up_ledger(ledger, target)
+            copies[str(target)] = (
+                f"the ledger of {one.name}, verified: {ledger.spent().describe()} of {ledger.cap.describe()} is spent"
+            )
+    store = None if project.serve is None or budget is not None else project.serve.store
+    if store is not None and "://" in store:
+        copies["the server's store"] = "it is on a server, whose own tools back it up, such as pg_dump"
+    elif store is not None and Path(store).is_file():
+        target = folder / Path(store).name
+        if target.exists() and target.samefile(store):
+            raise DeclarationError(f"{target} is the store itself: name another folder")
+        translate_errors(lambda: copy_sqlite(Path(store), target), str(target))
+        copies[str(target)] = "the server's accounts, tokens, approvals, models and audit log"
+    return [f"{where}: {what}" for where, what in copies.items()]
 
 
 def find_release(project: Project, charge: str, *, budget: str | None = None) -> Release:
@@ -108,12 +147,20 @@ def amend_ledger(
             for who, share in shares.items()
             if share.amounts() != on_record[who].cap.amounts()
         ]
+        allowed = ledger.allowance()
+        allowance = None if allowed is None else budget.allowance
+        if allowed is not None and allowance is not None:
+            latest = allowed.allowance if allowed.upcoming is None else allowed.upcoming[1]
+            if latest.to_dict() != allowance.to_dict():
+                lines.append(f"allowance: {latest.describe()} -> {allowance.describe()}, from its next period on")
         lines += [f"table {old} -> {new}" for old, new in (renamed or {}).items()]
         for table, paths in changed_declarations(project, budget, ledger, renamed).items():
             lines += [f"{table}.{path}: {_brief(old)} -> {_brief(new)}" for path, (old, new) in paths.items()]
         known = set(ledger.declarations()) - set(renamed or {}) | set((renamed or {}).values())
         now = {table: words for table, words in _declarations(project, budget).items() if table in known}
-        ledger.amend(reason=reason, cap=budget.cap, declarations=now, renamed=renamed or None, shares=shares)
+        ledger.amend(
+            reason=reason, cap=budget.cap, declarations=now, renamed=renamed or None, shares=shares, allowance=allowance
+        )
     return lines
 
 
@@ -152,6 +199,7 @@ class BudgetStatus:
     budget: Budget
     report: Report | None
     tight: Best | None = None
+    time: str = ""
 
     @property
     def cap(self) -> Loss:
@@ -197,6 +245,39 @@ class BudgetStatus:
             shares.setdefault(spender, ShareSums(cap, loss_from(dict.fromkeys(cap.amounts(), Fraction(0)))))
         return dict(sorted(shares.items()))
 
+    @property
+    def allowance(self) -> AllowanceSums | None:
+        """The allowance on record with its spending by month, or the one declared where there is no ledger yet."""
+        if self.report is not None:
+            return self.report.allowance
+        return None if self.budget.allowance is None else AllowanceSums(self.budget.allowance, {})
+
+    def describe_allowance(self) -> list[str]:
+        """Return what the running period has spent, what lies ahead, and what years of it come to, a sentence each."""
+        sums = self.allowance
+        if sums is None:
+            return []
+        status = sums.to_status(self.time)
+        month = sums.current(self.time)
+        allowance = sums.at(month)
+        spent = ", ".join(f"{n} {status['spent'][n]} of {format_number(a)}" for n, a in allowance.amounts.items())
+        left = ", ".join(f"{n} {amount}" for n, amount in status["left"].items())
+        lines = [
+            f"allowance in {status['period']}: {spent} spent, {left} left; more may be spent from {status['next']} on"
+        ]
+        upcoming = status["upcoming"]
+        later = allowance if upcoming is None or sums.upcoming is None else sums.upcoming[1]
+        if upcoming is not None:
+            lines.append(f"from {upcoming['from']} on: {later.describe()}")
+        free = {n: amount - Fraction(sums.left(self.time)[n]) for n, amount in self.remaining.amounts().items()}
+        periods = min(int(max(free[n], Fraction(0)) / a) for n, a in later.amounts.items() if a)
+        if periods:
+            whole = f"{periods:,} more {'time' if periods == 1 else 'times'}"
+            lines.append(f"ahead: beyond what this period leaves, the cap covers the allowance {whole} in full")
+        else:
+            lines.append("ahead: beyond what this period leaves, the cap covers less than one allowance more")
+        return [*lines, describe_years(later, self.cap)]
+
     def share_sums(self) -> list[tuple[str, ...]]:
         """Return each share's spender and amount's name, cap, spent and left, as text."""
         return [
@@ -241,6 +322,7 @@ class BudgetStatus:
                 spender: {key: loss_to_numbers(getattr(one, key)) for key in ("cap", "spent", "remaining")}
                 for spender, one in self.shares.items()
             },
+            "allowance": None if self.allowance is None else self.allowance.to_status(self.time),
             "tight": None
             if best is None
             else {
@@ -259,9 +341,10 @@ def budget_status(budget: Budget, *, tight_at: Number | None = None) -> BudgetSt
     """Return how a budget stands, every entry of its ledger replayed; `tight_at` is the delta of the tight figure."""
     with open_ledger(budget) as ledger:
         if ledger is None:
-            return BudgetStatus(budget, None)
+            return BudgetStatus(budget, None, time=utc_text())
         report = ledger.verify()
-        return BudgetStatus(budget, report, None if tight_at is None else tight(ledger.charges(), tight_at))
+        best = None if tight_at is None else tight(ledger.charges(), tight_at)
+        return BudgetStatus(budget, report, best, time=ledger.writer.now())
 
 
 # ---- A cap to be written into a project file, checked against what its ledger has spent. It writes no file itself

@@ -23,10 +23,11 @@ _DAYS = 7
 class ServeSettings:
     """How a project is served.
 
-    `answer_every`, in seconds, is the tick of the clock on which answers leave. `approve_above` names amounts of a loss,
-    such as epsilon: a question that costs more of one waits for an officer. `approve_above_daily` is the same of all that a
-    share is charged for one table within 24 hours. Where `two_person`, no officer approves a question of an account that
-    they made, reset or funded within `two_person_days`. `origin` is where browsers find the server.
+    `answer_every`, in seconds, is the tick of the clock on which answers leave; with 0 they leave when they are ready, for
+    tables whose rows are public, or made up: how long the work took tells something of them. `approve_above` names amounts of
+    a loss, such as epsilon: a question that costs more of one waits for an officer. `approve_above_daily` is the same of all
+    that a share is charged for one table within 24 hours. Where `two_person`, no officer approves a question of an account
+    that they made, reset or funded within `two_person_days`. `origin` is where browsers find the server.
     """
 
     store: str
@@ -105,8 +106,11 @@ def _port(number: int | None) -> int | None:
 
 def _seconds(text: str) -> Fraction:
     time = re.fullmatch(r"(\d{1,6})(ms|s)", text)
-    if time is None or not 0 < int(time[1]) * _UNITS[time[2]] <= 60:
-        raise DeclarationError('must be a time such as "250ms" or "1s", at most 60 s', key="answer_every")
+    if time is None or not 0 <= int(time[1]) * _UNITS[time[2]] <= 60:
+        raise DeclarationError(
+            'must be a time such as "250ms" or "1s", at most 60 s; "0s" where how long an answer takes may be known',
+            key="answer_every",
+        )
     return int(time[1]) * _UNITS[time[2]]
 
 

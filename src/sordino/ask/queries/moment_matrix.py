@@ -24,7 +24,7 @@ from sordino.ask.queries.expressions.bound_number import BoundNumber, clip
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.missing import may_be_missing
 from sordino.ask.queries.expressions.nodes import describe, plain
-from sordino.ask.queries.expressions.sql_trees import whole
+from sordino.ask.queries.expressions.sql_trees import Build, whole
 from sordino.ask.queries.queryable import Scan
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
@@ -50,7 +50,7 @@ _MOST_STEPS = 1 << 20
 # A standardised number lies within twice this many scales.
 _WIDEST_SCALE = 1 << 10
 # A row counts in whole parts of this weight, and its squared length in parts of this size.
-_WEIGHT = 1 << 12
+WEIGHT = 1 << 12
 _LENGTH = 1 << 16
 # The most that a limit can be.
 _MOST_LIMIT = 1 << 20
@@ -266,7 +266,7 @@ class CompiledMoments:
         if sides == 2:
             square = frame.limit**2 * Fraction(102, 100) + len(self.categories)
         touched = min(sides * rows * len(self.blocks), cells)
-        return _round_sensitivity(
+        return round_sensitivity(
             neighbors,
             touched=touched,
             l1=sides * rows * frame.limit * (nonzero + Fraction(4, 10)) / 2,
@@ -286,7 +286,7 @@ class CompiledMoments:
         sides = 2 if neighbors.relation == "replace" else 1
         # the sum, and three halves of the square
         each = (Fraction(sides), SQUARE * sides / 2)
-        return _round_sensitivity(
+        return round_sensitivity(
             neighbors,
             touched=1 + 2 * count,
             l1=rows * (1 + count * (each[0] + each[1])),
@@ -295,22 +295,48 @@ class CompiledMoments:
         )
 
 
-def _round_sensitivity(
+def round_sensitivity(
     neighbors: Neighbors, *, touched: int, l1: Fraction, l2_squared: Fraction, linf: Fraction
 ) -> Sensitivity:
     """Return a sensitivity in rows as one in parts, with the part that rounding down may add to each cell that moves."""
     # The l2 norm of what rounding adds is the root of the cells that move; roots are rounded up.
-    l2 = _root_up(l2_squared * PARTS**2) + _root_up(Fraction(touched))
+    l2 = root_up(l2_squared * PARTS**2) + root_up(Fraction(touched))
     people = "row" if neighbors.people is None else neighbors.people
     many = f"with at most {neighbors.contributions} rows " if neighbors.contributions > 1 else ""
     because = f"{neighbors.relation} of one {people} {many}moves {touched:,} moments together"
     return Sensitivity(touched, l1 * PARTS + touched, Fraction(l2) ** 2, linf * PARTS + 1, because)
 
 
-def _root_up(square: Fraction) -> int:
+def root_up(square: Fraction) -> int:
     """Return the least whole number whose square is at least this."""
     least = math.isqrt(-(-square.numerator // square.denominator))
     return least if least * least >= square else least + 1
+
+
+def scale_number(column: Grouping, domain: Domain) -> ScaledNumber:
+    """Return a number as whole steps of its declared range; raises QuestionRefused where it has none."""
+    number, low, high = require_bounds(column.of, domain, "moment")
+    if low == high:
+        raise QuestionRefused(
+            f"{column.alias} is declared as constant, so nothing depends on it: leave it out, or declare wider bounds"
+        )
+    by = -(-(high - low + 1) // _MOST_STEPS)
+    steps = (high - low) // by
+    times = -(-_LEAST_STEPS // steps)
+    within = clip(number, low * number.unit, high * number.unit)
+    return ScaledNumber(column.alias, within, low, by, times, steps * times)
+
+
+def declared_keys(column: Grouping, domain: Domain) -> Keys:
+    """Return the declared values of a category; raises QuestionRefused where they are not declared, or only one is."""
+    declared = keys(column.of, domain)
+    if declared.private:
+        raise QuestionRefused(
+            f"the values of {column.alias} are not declared, so they are not public: declare it as a category"
+        )
+    if len(declared.labels) < 2:
+        raise QuestionRefused(f"{column.alias} is declared with one value, so nothing depends on it: leave it out")
+    return declared
 
 
 def compile_moments(question: MomentMatrix, domain: Domain) -> CompiledMoments:
@@ -320,30 +346,10 @@ def compile_moments(question: MomentMatrix, domain: Domain) -> CompiledMoments:
     UnknownName for a column that is not declared.
     """
     check_moments(question)
-    numbers = []
-    for column in question.numbers:
-        number, low, high = require_bounds(column.of, domain, "moment")
-        if low == high:
-            raise QuestionRefused(
-                f"{column.alias} is declared as constant, so nothing depends on it: leave it out, or declare wider bounds"
-            )
-        by = -(-(high - low + 1) // _MOST_STEPS)
-        steps = (high - low) // by
-        times = -(-_LEAST_STEPS // steps)
-        within = clip(number, low * number.unit, high * number.unit)
-        numbers.append(ScaledNumber(column.alias, within, low, by, times, steps * times))
-    categories = []
-    for column in question.categories:
-        declared = keys(column.of, domain)
-        if declared.private:
-            raise QuestionRefused(
-                f"the values of {column.alias} are not declared, so they are not public: declare it as a category"
-            )
-        if len(declared.labels) < 2:
-            raise QuestionRefused(f"{column.alias} is declared with one value, so nothing depends on it: leave it out")
-        categories.append(declared)
+    numbers = tuple(scale_number(column, domain) for column in question.numbers)
+    categories = tuple(declared_keys(column, domain) for column in question.categories)
     reasons = [bool(may_be_missing(column.of, domain).columns) for column in (*question.numbers, *question.categories)]
-    compiled = CompiledMoments(question, tuple(numbers), tuple(categories), any(reasons))
+    compiled = CompiledMoments(question, numbers, categories, any(reasons))
     if compiled.cells > _MOST_CELLS:
         raise QuestionRefused(
             f"these columns have {compiled.cells:,} moments, above {_MOST_CELLS:,}: leave out categories of many values"
@@ -436,10 +442,10 @@ class MomentVector:
         compiled = compile_moments(self.question, domain)
         exact_moments: list[int] = []
         sums = {row["fold"]: row for row in tables[0].to_pylist()}
-        by_values = _read_by_values(compiled, tables[1]) if compiled.categories else {}
+        by_values = read_by_values(compiled, tables[1], _value_groups(compiled)) if compiled.categories else {}
         for fold in range(compiled.halves):
             for block in compiled.blocks:
-                scale = _WEIGHT * math.prod(self.frame.scales[i] for i in block.numbers) * block.factor.denominator
+                scale = WEIGHT * math.prod(self.frame.scales[i] for i in block.numbers) * block.factor.denominator
                 name = "s" + "_".join(map(str, block.numbers)) if block.numbers else "t0"
                 by_cell = by_values.get((fold, block.categories), {}) if block.categories else {0: sums.get(fold, {})}
                 for cell in range(block.cells):
@@ -451,25 +457,27 @@ class MomentVector:
 # ---- The SQL of its scans
 
 
-def _prepare(compiled: CompiledMoments, on: Primitives) -> tuple[list[Any], list[Any]]:
-    """Return the SQL of the step of each number and of the code of each category, and keep the rows that have all of them."""
+def _prepare(compiled: CompiledMoments, on: Primitives, beside: Sequence[Build] = ()) -> list[list[Any]]:
+    """Return the SQL of each number's step, each category's code and what is read beside, of rows that have all of them."""
     from sqlglot import exp
 
     numbers = [number.build(on) for number in compiled.numbers]
     codes = [declared.row_code(on) for declared in compiled.categories]
+    others = [build(on) for build in beside]
     if compiled.droppable:
         present = [
-            exp.Not(this=exp.Is(this=exp.paren(part.copy()), expression=exp.Null())) for part in (*numbers, *codes)
+            exp.Not(this=exp.Is(this=exp.paren(part.copy()), expression=exp.Null()))
+            for part in (*numbers, *codes, *others)
         ]
         on.keep(cast(exp.Expression, exp.and_(*present)))
-    return numbers, codes
+    return [numbers, codes, others]
 
 
 def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
     """Return the rows t0, and the sums s0.. and squares q0.. of all numbers, in steps."""
     from sqlglot import exp
 
-    numbers, _ = _prepare(compiled, on)
+    numbers, _, _ = _prepare(compiled, on)
     inner = [exp.alias_(number, f"z{i}") for i, number in enumerate(numbers)] or [exp.alias_(whole(0), "z0")]
     rows = exp.Select(expressions=inner).from_(on.source())
     outer = [exp.alias_(exp.Count(this=exp.Star()), "t0")]
@@ -481,11 +489,13 @@ def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
     return select
 
 
-def _weighted_rows(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Subquery:
-    """Return the rows: fold, w (the weight in parts), z0.. (numbers less their centers, in steps), k0.. (codes)."""
+def weighted_rows(
+    compiled: CompiledMoments, frame: Frame, on: Primitives, beside: Sequence[Build] = ()
+) -> exp.Subquery:
+    """Return the rows: fold, w (the weight in parts), z0.. (numbers less their centers, in steps), k0.. (codes) and b0..."""
     from sqlglot import exp
 
-    numbers, codes = _prepare(compiled, on)
+    numbers, codes, others = _prepare(compiled, on, beside)
     fold: Any = whole(0)
     if compiled.halves == 2:
         first = exp.EQ(this=exp.paren(on.chunk(compiled.question.folds)), expression=whole(0))
@@ -494,6 +504,7 @@ def _weighted_rows(compiled: CompiledMoments, frame: Frame, on: Primitives) -> e
     for i, number in enumerate(numbers):
         inner.append(exp.alias_(exp.Sub(this=number, expression=whole(frame.centers[i])), f"z{i}"))
     inner += [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
+    inner += [exp.alias_(other, f"b{i}") for i, other in enumerate(others)]
     rows = exp.Select(expressions=inner).from_(on.source()).subquery("sordino_centered")
     cells = _name_columns("z", len(numbers))
     # The squared length, rounded up: one part more for each number whose square is rounded down.
@@ -504,12 +515,13 @@ def _weighted_rows(compiled: CompiledMoments, frame: Frame, on: Primitives) -> e
         )
         length = exp.Add(this=length, expression=exp.paren(exp.IntDiv(this=square, expression=whole(scale**2))))
     names = [exp.column("fold"), *(cell.copy() for cell in cells), *_name_columns("k", len(codes))]
+    names += _name_columns("b", len(others))
     measured = exp.Select(expressions=[*names, exp.alias_(length, "l")]).from_(rows).subquery("sordino_measured")
     limit = math.floor(frame.limit * _LENGTH)
     within = exp.LTE(this=exp.column("l"), expression=whole(limit))
     # The denominator is never 0, also where an engine computes both sides.
-    shrunk = exp.IntDiv(this=whole(limit * _WEIGHT), expression=exp.column("l"))
-    weight = exp.Case(ifs=[exp.If(this=within, true=whole(_WEIGHT))], default=exp.paren(shrunk))
+    shrunk = exp.IntDiv(this=whole(limit * WEIGHT), expression=exp.column("l"))
+    weight = exp.Case(ifs=[exp.If(this=within, true=whole(WEIGHT))], default=exp.paren(shrunk))
     columns = [*(name.copy() for name in names), exp.alias_(weight, "w")]
     return exp.Select(expressions=columns).from_(measured).subquery("sordino_rows")
 
@@ -525,7 +537,7 @@ def _weigh(compiled: CompiledMoments, on: Primitives, numbers: Sequence[int]) ->
     from sqlglot import exp
 
     product: exp.Expression = exp.column("w")
-    largest = Fraction(_WEIGHT)
+    largest = Fraction(WEIGHT)
     for i in numbers:
         product = exp.Mul(this=product, expression=exp.column(f"z{i}"))
         largest *= 2 * compiled.numbers[i].width
@@ -536,7 +548,7 @@ def _select_products(compiled: CompiledMoments, frame: Frame, on: Primitives) ->
     """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
     from sqlglot import exp
 
-    rows = _weighted_rows(compiled, frame, on)
+    rows = weighted_rows(compiled, frame, on)
     outer = [exp.column("fold"), exp.alias_(_weigh(compiled, on, ()), "t0")]
     for block in compiled.blocks:
         if block.numbers and not block.categories:
@@ -550,7 +562,7 @@ def _select_by_values(compiled: CompiledMoments, frame: Frame, on: Primitives) -
     """Return weighted rows and sums by the values of one category, or of two: fold, k0.., `left_out`, t0 and s0.."""
     from sqlglot import exp
 
-    rows = _weighted_rows(compiled, frame, on)
+    rows = weighted_rows(compiled, frame, on)
     keyed = _name_columns("k", len(compiled.categories))
     left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=keyed), "left_out")
     outer = [exp.column("fold"), *(key.copy() for key in keyed), left_out]
@@ -571,13 +583,13 @@ def _value_groups(compiled: CompiledMoments) -> list[tuple[int, ...]]:
     return [*((c,) for c in count), *itertools.combinations(count, 2)]
 
 
-def _read_by_values(compiled: CompiledMoments, table: pa.Table) -> dict[Any, dict[int, dict[str, Any]]]:
+def read_by_values(
+    compiled: CompiledMoments, table: pa.Table, groups_of_values: Sequence[tuple[int, ...]]
+) -> dict[Any, dict[int, dict[str, Any]]]:
     """Return the exact sums of each fold and group of categories, by cell."""
     count = len(compiled.categories)
     sizes = [len(declared.labels) for declared in compiled.categories]
-    groups = {
-        sum(1 << (count - 1 - i) for i in range(count) if i not in group): group for group in _value_groups(compiled)
-    }
+    groups = {sum(1 << (count - 1 - i) for i in range(count) if i not in group): group for group in groups_of_values}
     exact_sums: dict[Any, dict[int, dict[str, Any]]] = {}
     for row in table.to_pylist():
         group = groups[int(row["left_out"])]

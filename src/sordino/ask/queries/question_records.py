@@ -26,6 +26,7 @@ from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.ask.queries.expressions import nodes
 from sordino.ask.queries.expressions.keys import KEY_SELECTIONS, KeyList, check_min_units, key_list
 from sordino.ask.queries.formulas import FormulaColumn
+from sordino.ask.queries.gradient_vector import SteppedRegression, check_steps
 from sordino.ask.queries.joins import Join, Unnest
 from sordino.ask.queries.moment_matrix import MomentMatrix, check_moments
 from sordino.ask.queries.per_unit import PerUnit, UnitValue
@@ -51,7 +52,7 @@ from sordino.core.source import PublicTable
 _NODES: tuple[type, ...] = get_args(nodes.Node)
 _AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, DistinctSum, Quantile)
 _STEPS: tuple[type, ...] = (Join, Unnest, PerUnit, UnitSequence)
-_QUESTIONS: list[type] = [Aggregation, MostCommon, Tabulation, MomentMatrix]
+_QUESTIONS: list[type] = [Aggregation, MostCommon, Tabulation, MomentMatrix, SteppedRegression]
 _PARTS = (
     *_QUESTIONS,
     *(Grouping, PostProcessing, FormulaColumn, KeyList, UnitValue, ContributionBounds),
@@ -291,6 +292,8 @@ def _check(part: Any) -> Any:
         return check_tabulation(part)
     if isinstance(part, MomentMatrix):
         return check_moments(part)
+    if isinstance(part, SteppedRegression):
+        return check_steps(part)
     if isinstance(part, Sum) and part.per_unit is not None and part.per_unit[0] > part.per_unit[1]:
         raise QuestionRefused("per_unit takes the lower bound first, such as per_unit=(0, 500)")
     if isinstance(part, DistinctSum) and part.power not in (0, 1, 2):

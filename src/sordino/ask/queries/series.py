@@ -9,27 +9,36 @@ import datetime
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from sordino.ask.queries.aggregates.sums import Count, Sum
 from sordino.ask.queries.aggregation import Aggregation, Grouping
 from sordino.ask.queries.build import AggregateExpr, Column, groupings
+from sordino.ask.queries.expressions.bound_number import BoundNumber
+from sordino.ask.queries.expressions.compile import bind_number
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import Keys
-from sordino.ask.queries.expressions.nodes import Node, describe, plain
+from sordino.ask.queries.expressions.nodes import Name, Node, describe, plain
+from sordino.ask.queries.expressions.sql_trees import add, constant
+from sordino.ask.queries.expressions.times import truncate_time
 from sordino.ask.queries.query import Aggregate
 from sordino.ask.queries.question_records import question_from_json, question_to_json
-from sordino.ask.queries.tabulation import CompiledTabulation, Tabulation, TabulationQuery, compile_tabulation
+from sordino.ask.queries.tabulation import CompiledTabulation, Tabulation, compile_tabulation, read_cells
 from sordino.core.domain import Date, DateTime, Domain
 from sordino.core.errors import QuestionRefused, nearest
+from sordino.core.mechanisms.continual_noise import MOST_STEPS_OF_UNITS, Participation
 
 if TYPE_CHECKING:
     from fractions import Fraction
     from types import TracebackType
 
     import pyarrow as pa
+    from sqlglot import exp
 
+    from sordino.ask.queries.adaptive.marginal import Integers
     from sordino.core.neighbors import Neighbors
+    from sordino.core.primitives import Primitives
     from sordino.core.release import Release
 
 Every = Literal["day", "week", "month", "quarter", "year"]
@@ -121,7 +130,9 @@ class SeriesQuestion:
     """Ask for a measure of the rows of each period, by declared keys, with running totals.
 
     `over` is the column of days or moments that says in which period a row lies, `start` the number of the first period,
-    None for the first that is released; `horizon` is the most periods, counted from `start`.
+    None for the first that is released; `horizon` is the most periods, counted from `start`. Where a column names the units,
+    one counts in at most `max_periods` of each `window` periods, in the first that it has rows in, with at most
+    `max_rows_per_period` rows each; windows follow each other from `start` on.
     """
 
     measure: Aggregate
@@ -131,6 +142,16 @@ class SeriesQuestion:
     where: Node | None = None
     horizon: int = DEFAULT_HORIZON
     start: int | None = None
+    max_periods: int | None = None
+    window: int | None = None
+    max_rows_per_period: int | None = None
+
+    @property
+    def participation(self) -> Participation | None:
+        """In which periods a unit may count; None where nothing is stated."""
+        if self.max_periods is None:
+            return None
+        return Participation(self.max_periods, self.horizon if self.window is None else self.window)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -147,7 +168,9 @@ class SeriesQuestion:
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
-        arguments = {name: value for name, value in self.arguments().items() if name != "question"}
+        # what was not stated is left out, so that a series opened before there were such arguments is the same
+        unstated = {name for name in _OF_UNITS if getattr(self, name) is None}
+        arguments = {n: value for n, value in self.arguments().items() if n != "question" and n not in unstated}
         return json.dumps(["series", arguments], sort_keys=True, separators=(",", ":"))
 
     def arguments(self) -> dict[str, Any]:
@@ -161,16 +184,18 @@ class SeriesQuestion:
             "where": plain(self.where),
             "horizon": self.horizon,
             "start": None if self.start is None else period_name(self.start, self.every),
+            **{name: getattr(self, name) for name in _OF_UNITS},
         }
 
-    def query(self, first: int, last: int, domain: Domain) -> TabulationQuery:
-        """Return the query of the exact numbers of the rows of some periods, by the keys; its one vector is in their order."""
-        from fractions import Fraction
-
-        question = self._tabulation(period_start(first, self.every), period_start(last + 1, self.every))
-        compiled = compile_tabulation(question, domain)
-        axes = compiled.axes[0]
-        return TabulationQuery(question, 0, (axes,), (Fraction(1),), compiled.vectors[0].unit)
+    def query(self, first: int, last: int, domain: Domain, *, start: int) -> PeriodQuery:
+        """Return the query of the exact numbers of the rows of some periods of a series that starts with `start`, by the keys."""
+        begin = first
+        bound = None
+        if self.participation is not None and self.max_rows_per_period is not None:
+            bound = PeriodBound(self, first, start, domain)
+            begin = bound.begin
+        question = self._tabulation(period_start(begin, self.every), _after(last, self.every))
+        return PeriodQuery(compile_tabulation(question, domain), bound)
 
     def _tabulation(self, begin: datetime.date, end: datetime.date) -> Tabulation:
         column = col(self.over)
@@ -203,6 +228,73 @@ class SeriesQuestion:
                 "values do not add up over periods"
             )
         return CompiledSeries(self, compiled, first, last)
+
+
+# Arguments that a series has where a column names the units.
+_OF_UNITS = ("max_periods", "window", "max_rows_per_period")
+# Arguments that may be left out, as every way in names them.
+OPTIONS = ("horizon", "start", *_OF_UNITS)
+
+
+@dataclass(frozen=True)
+class PeriodBound:
+    """Bounds the rows of units in periods from `first` on, for a series that starts with `start`."""
+
+    question: SeriesQuestion
+    first: int
+    start: int
+    domain: Domain
+
+    @property
+    def participation(self) -> Participation:
+        """In which periods a unit may count."""
+        assert self.question.participation is not None
+        return self.question.participation
+
+    @property
+    def begin(self) -> int:
+        """The first period whose rows are read: that of the window of `first`, where earlier periods matter."""
+        if self.participation.max_periods == self.participation.window:
+            return self.first
+        return self.first - (self.first - self.start) % self.participation.window
+
+    def __call__(self, on: Primitives) -> None:
+        """Leave the rows that count."""
+        most = self.question.max_rows_per_period
+        assert most is not None
+        period, number_before = self._period
+        # windows are counted from the series' start
+        window = on.quotient(period.build(on), number_before - self.start, self.participation.window)
+        participation = (self.participation.max_periods, self.participation.window)
+        at = add(period.build, constant(number_before))(on)
+        on.bound_periods(at, window, first=self.first, participation=participation, most=most)
+
+    @cached_property
+    def _period(self) -> tuple[BoundNumber, int]:
+        """Return a row's period as a number, and what is added for the number of the calendar's period."""
+        every = self.question.every
+        truncation = truncate_time(every, 1, bind_number(Name(self.question.over), self.domain))
+        low = truncation.index.ends[0]
+        label = truncation.label(low)
+        day = label.date() if isinstance(label, datetime.datetime) else label
+        return truncation.index, period_index(day, every) - low
+
+
+@dataclass(frozen=True)
+class PeriodQuery:
+    """The query of the exact numbers of some periods, one a cell."""
+
+    tabulation: CompiledTabulation
+    bound: PeriodBound | None
+
+    def select(self, on: Primitives) -> exp.Select:
+        """Return the SQL tree; its rows are read by `read`."""
+        return self.tabulation.select(on, self.tabulation.axes[0], self.bound)
+
+    def read(self, table: pa.Table) -> Integers:
+        """Return the exact numbers in the order of the keys, in steps."""
+        cells: Integers = read_cells(table, self.tabulation.axes[0], 0, self.tabulation.sizes)
+        return cells.reshape(-1)
 
 
 def _after(index: int, every: Every) -> datetime.date:
@@ -268,6 +360,9 @@ def ask_series(
     where: object = None,
     horizon: object = None,
     start: object = None,
+    max_periods: object = None,
+    window: object = None,
+    max_rows_per_period: object = None,
 ) -> SeriesQuestion:
     """Return the question of a series; raises QuestionRefused for arguments that make no sense.
 
@@ -303,7 +398,8 @@ def ask_series(
         )
     period = cast("Every", every)
     first = None if start is None else read_period(start, period)
-    question = SeriesQuestion(aggregate, over, period, groups, condition, most, first)
+    limits = _read_limits(max_periods, window, max_rows_per_period, most)
+    question = SeriesQuestion(aggregate, over, period, groups, condition, most, first, *limits)
     shown = [*question.names, *(f"{name}{end}" for name in (aggregate.alias, TOTAL) for end in ("", "_low", "_high"))]
     lower = [name.lower() for name in shown]
     twice = next((name for i, name in enumerate(shown) if name.lower() in lower[:i]), None)
@@ -314,10 +410,45 @@ def ask_series(
     return question
 
 
+def _read_limits(
+    max_periods: object, window: object, rows: object, horizon: int
+) -> tuple[int | None, int | None, int | None]:
+    """Return the bounds on the periods and rows of a unit; raises QuestionRefused for bounds that make no sense."""
+    for name, value, most in (
+        ("max_periods", max_periods, horizon),
+        ("window", window, horizon),
+        ("max_rows_per_period", rows, 10**9),
+    ):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (whole and 1 <= cast("int", value) <= most):
+            raise QuestionRefused(f"{name} is {_LIMITS[name]}, from 1 to {most:,}, not {value!r:.40}")
+    periods, size, each = (cast("int | None", value) for value in (max_periods, window, rows))
+    if periods is None:
+        if size is not None or each is not None:
+            name = "window" if size is not None else "max_rows_per_period"
+            raise QuestionRefused(f"{name} goes with max_periods, {_LIMITS['max_periods']}: state that too")
+        return None, None, None
+    if size is not None and periods > size:
+        raise QuestionRefused(f"max_periods = {periods:,} of a window of {size:,} periods: state at most {size:,}")
+    if horizon > MOST_STEPS_OF_UNITS:
+        raise QuestionRefused(
+            f"a series with max_periods has a horizon of at most {MOST_STEPS_OF_UNITS:,} periods, not {horizon:,}"
+        )
+    return periods, size, each
+
+
+_LIMITS = {
+    "max_periods": "the most periods of a window in which one unit counts",
+    "window": "the number of periods of a window",
+    "max_rows_per_period": "the most rows of one unit that count in one period",
+}
+
+
 def recall_series(arguments: Mapping[str, Any]) -> SeriesQuestion:
     """Return the question whose `arguments` these are."""
     names = ("over", "every", "horizon", "start")
-    return ask_series(question_from_json(arguments["question"]), **{name: arguments[name] for name in names})
+    stated = {name: arguments[name] for name in names} | {name: arguments.get(name) for name in _OF_UNITS}
+    return ask_series(question_from_json(arguments["question"]), **stated)
 
 
 def _read_whole(
@@ -401,6 +532,12 @@ class SeriesQueryable(Protocol):
     def step_at(self, period: int) -> SeriesStep | None:
         """Return the released step of a period; None where it was not released."""
 
+    def check_next(self, period: int) -> None:
+        """Raise QuestionRefused for a period that could not be released now."""
+
+    def start(self) -> int | None:
+        """Return the first period of the series; None while that is open."""
+
     def advance(self, period: int) -> SeriesStep:
         """Release a period that comes after all that were released, for good; return it as recorded."""
 
@@ -426,6 +563,12 @@ class SeriesHandle(Protocol):
 
     def release(self, period: datetime.date | str) -> Release:
         """Return the release of a period: the next one, or one that was released before, which is the same as then."""
+
+    def check(self, period: datetime.date | str) -> None:
+        """Raise QuestionRefused for a period that could not be released now; nothing is released."""
+
+    def step(self, period: datetime.date | str) -> int:
+        """Return the number of a period of the series, from 1 for its first on."""
 
     def window(self, first: datetime.date | str, last: datetime.date | str) -> Release:
         """Return the total of the periods from `first` to `last`, both included, from what was released."""

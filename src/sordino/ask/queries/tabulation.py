@@ -11,7 +11,8 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
@@ -31,7 +32,7 @@ from sordino.ask.queries.expressions.nodes import Bin, Name, Node, describe, pla
 from sordino.ask.queries.expressions.sql_trees import Build
 from sordino.ask.queries.query import Aggregate, Vector
 from sordino.ask.queries.queryable import Scan
-from sordino.core.domain import Domain
+from sordino.core.domain import Domain, Real
 from sordino.core.errors import QuestionRefused, SordinoError, nearest
 from sordino.core.estimates.table_cells import BY_COLUMNS, Finish, name_table
 from sordino.core.loss import Number, format_number, to_fraction
@@ -55,6 +56,7 @@ _MOST_ORDERED = 1_024
 # Cells that several tables are counted by in one scan, from which each follows by sums.
 _MOST_SCANNED = 1 << 18
 _MEASURED = (Count, Sum, Distinct)
+_SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*of\s+(?:(\d+(?:\.\d+)?)|the\s+smallest\b(.*))\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +235,9 @@ def tabulate(
     "whole" (consistent, whole, not negative), "linear" (consistent and unbiased, with exact intervals) or "raw" (each table
     with noise of its own). `weights`, by table or one for each in order, say which tables' squared errors count for more.
     `objective` "greatest" makes the greatest weighted variance of a cell least, in place of the sum over all cells. `errors` are
-    half-widths at 95% that tables must not pass, {("region", "sex"): 50}, by measure where there are several; a loss at which
-    they cannot be met is refused, with the one that would. `ordered` names columns whose keys will be added up over ranges,
+    half-widths at 95% that tables must not pass, {("region", "sex"): 50}, by measure where there are several, or shares of what
+    is public, "3% of 1200" or "3% of the smallest region" of the invariants; a loss at which they cannot be met is refused,
+    with the one that would. `ordered` names columns whose keys will be added up over ranges,
     such as ages: they are measured so that every range has little error. `levels` are nested areas, from a public table:
     {"columns": ["state", "county", "tract"], "areas": table}, the last of which is a column of the private table; tables may
     name each of them, and every area is the sum of the areas in it. `invariants` are exact counts that are public already, by
@@ -276,9 +279,9 @@ def tabulate(
     )
     question = replace(question, weights=_read_weights(weights, question.tables), objective=objective)
     question = replace(question, ordered=_read_ordered(ordered), levels=nested)
-    question = replace(
-        question, errors=_read_errors(errors, question), invariants=_read_invariants(invariants, question)
-    )
+    question = replace(question, invariants=_read_invariants(invariants, question))
+    # A share of the smallest public count is stated in terms of these.
+    question = replace(question, errors=_read_errors(errors, question))
     survey: dict[str, Any] = {
         "row_weights": row_weights,
         "suppress_below": None if suppress_below is None else to_fraction(suppress_below, name="suppress_below"),
@@ -356,9 +359,34 @@ def _read_errors(errors: Any, question: Tabulation) -> tuple[StatedError, ...]:
                 raise QuestionRefused(
                     f"errors name a measure {name!r:.60} that is not asked for; {nearest(str(name), names)}"
                 )
-            stated.append(StatedError(question.tables[place], name, to_fraction(width, name="errors")))
+            half_width = _read_half_width(width, question.tables[place], name, question.invariants)
+            stated.append(StatedError(question.tables[place], name, half_width))
     order = {table: place for place, table in enumerate(question.tables)}
     return tuple(sorted(stated, key=lambda error: (order[error.table], names.index(error.measure))))
+
+
+def _read_half_width(width: Any, table: Table, measure: str, invariants: Sequence[Invariant]) -> Fraction:
+    """Return a stated error: a number, "3% of 1200", or "3% of the smallest region", whose counts are public invariants."""
+    if not isinstance(width, str) or "%" not in width:
+        return to_fraction(width, name="errors")
+    match = _SHARE.fullmatch(width)
+    if match is None:
+        raise QuestionRefused(
+            f'errors state {width!r:.60}, a share of nothing: write "3% of 1200", or "3% of the smallest region", whose counts '
+            "are public invariants"
+        )
+    share, number, columns = match.groups()
+    if number is not None:
+        return to_fraction(share, name="errors") / 100 * to_fraction(number, name="errors")
+    names = frozenset(part.strip() for part in columns.split(",") if part.strip()) or frozenset(table)
+    public = next((i for i in invariants if frozenset(i.columns) == names and i.measure == measure), None)
+    if public is None or not min(public.counts, default=0):
+        wrong = "none are stated" if public is None else "the smallest is 0"
+        raise QuestionRefused(
+            f"errors state {width!r:.60}, and public counts of it, which invariants give, are needed: {wrong}. The data are not "
+            'read for an error: write "3% of 1200", with a figure that is public'
+        )
+    return to_fraction(share, name="errors") / 100 * min(public.counts)
 
 
 def _read_ordered(ordered: Any) -> tuple[str, ...]:
@@ -404,8 +432,10 @@ def _read_invariants(invariants: Any, question: Tabulation) -> tuple[Invariant, 
     counted = [measure.alias for measure in question.measures if isinstance(measure, Count)]
     read: list[Invariant] = []
     for table, source in invariants.items():
-        columns = (table,) if isinstance(table, str) else tuple(table)
-        named = name_table(tuple(map(str, columns))) or "()"
+        columns = (table,) if isinstance(table, str) else table
+        if not isinstance(columns, tuple) or not all(isinstance(name, str) for name in columns):
+            raise QuestionRefused(f"invariants are public tables by their columns, not by {table!r:.60}")
+        named = name_table(columns) or "()"
         if hasattr(source, "__arrow_c_stream__"):
             import pyarrow as pa
 
@@ -500,7 +530,9 @@ def _place_table(table: Any, tables: Sequence[Table], argument: str) -> int:
     """Return the place of a table that an argument names by its columns, in any order."""
     known = {frozenset(one): place for place, one in enumerate(tables)}
     names = (table,) if isinstance(table, str) else table
-    place = known.get(frozenset(names)) if isinstance(names, (tuple, frozenset)) else None
+    if not isinstance(names, (tuple, frozenset)) or not all(isinstance(name, str) for name in names):
+        raise QuestionRefused(f"{argument} are by table, such as {{('region', 'sex'): 3}}, not by {table!r:.60}")
+    place = known.get(frozenset(names))
     if place is None:
         near = nearest(name_table(tuple(map(str, names))), [name_table(t) for t in tables])
         raise QuestionRefused(f"{argument} name a table {table!r:.60} that is not tabulated; {near}")
@@ -693,8 +725,13 @@ class CompiledTabulation:
         """The places of the columns that rows have themselves: all but the levels above the smallest areas."""
         return tuple(i for i in range(len(self.keys)) if i not in self.level_places[:-1])
 
-    def select(self, on: Primitives, axes: Sequence[int]) -> exp.Select:
-        """Return the SQL tree of every measure by some columns: k0.. (codes) and t0.. (measures, in steps)."""
+    def select(
+        self, on: Primitives, axes: Sequence[int], bound: Callable[[Primitives], None] | None = None
+    ) -> exp.Select:
+        """Return the SQL tree of every measure by some columns: k0.. (codes) and t0.. (measures, in steps).
+
+        `bound` bounds the rows of units that have a key in each column, in place of the declared bounds.
+        """
         from sqlglot import exp
 
         if self.condition is not None:
@@ -708,6 +745,8 @@ class CompiledTabulation:
                 exp.Not(this=exp.Is(this=exp.paren(code.copy()), expression=exp.Null())) for code in codes.values()
             ]
             on.keep(cast(exp.Expression, exp.and_(*present)))
+        if bound is not None:
+            bound(on)
         columns = [exp.alias_(codes[axis], f"k{i}") for i, axis in enumerate(axes)]
         terms = [vector.terms[0][1].sql(on) for vector in self.vectors]
         columns += [exp.alias_(term, f"t{i}") for i, term in enumerate(terms)]
@@ -873,8 +912,12 @@ def _build_no_key(_: Primitives) -> exp.Expression:
 
 def _require_weights(name: str, domain: Domain) -> None:
     """Raise QuestionRefused unless a column can weigh rows: a number with declared bounds of 0 or more."""
-    values = bind_number(Name(name), domain).values
-    if values.lower is None or values.upper is None:
+    column = domain[name]
+    values = None
+    # Without a step and bounds there is no number to bind: the bounds are what weights need.
+    if not isinstance(column, Real) or column.step is not None:
+        values = bind_number(Name(name), domain).values
+    if values is None or values.lower is None or values.upper is None:
         raise QuestionRefused(
             f"the weights of rows in {name!r} have no declared bounds, so one row could count without bound: declare its lower "
             "and upper, to which weights are clipped"

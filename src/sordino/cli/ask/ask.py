@@ -72,8 +72,7 @@ def ask(
     from sordino.cli.ask.question import read_question, text_of
     from sordino.cli.ask.render_release import chosen_format, folder_of, write_folder
     from sordino.cli.shared.atomic_file import after_charge, open_folder, open_if_named
-    from sordino.reporting.charts import plot as draw
-    from sordino.reporting.picture import encode_picture
+    from sordino.cli.shared.drawing import open_picture
 
     answer_format = chosen_format(form, output)
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
@@ -92,7 +91,7 @@ def ask(
     with (
         open_if_named(None if folder else output) as target,
         open_folder(folder) if folder else nullcontext() as place,
-        open_if_named(plot) as picture,
+        open_picture(plot, confidence=confidence, quiet=quiet) as draw,
     ):
         answer = connection.ask(question, **loss, **shares, **once, confirm=confirm)
         releases = answer if isinstance(answer, list) else [answer]
@@ -104,9 +103,7 @@ def ask(
             else:
                 write_folder(releases, place.path, answer_format, confidence=confidence)
                 place.commit()
-            if picture is not None and plot is not None:
-                picture.write(encode_picture(draw(releases[0], confidence=confidence), plot.suffix))
-                note(f"wrote {plot}", quiet=quiet)
+            draw(releases[0])
     if folder:
         _close(releases, f"wrote {folder}", quiet=quiet)
 

@@ -77,6 +77,7 @@ def show(
     charge: given.ChargeId,
     form: given.AnswerForm = None,
     output: given.OutputFile = None,
+    plot: given.PictureFile = None,
     confidence: given.Confidence = 0.95,
     budget: given.BudgetName = None,
     project: given.ProjectPath = None,
@@ -87,12 +88,14 @@ def show(
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import open_if_named
+    from sordino.cli.shared.drawing import open_picture
     from sordino.cli.shared.opening import project_at
 
     answer_format = chosen_format(form, output)
     release = find_release(project_at(project), charge, budget=budget)
-    with open_if_named(output) as target:
+    with open_if_named(output) as target, open_picture(plot, confidence=confidence, quiet=quiet) as draw:
         deliver([release], answer_format, confidence=confidence, target=target, quiet=quiet)
+        draw(release)
 
 
 def explain(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino.cli.shared import options as given
@@ -46,6 +48,7 @@ def plan(
     confidence: given.Confidence = 0.95,
     error: Error = None,
     form: given.TextForm = given.TextFormat.table,
+    plot: given.PictureFile = None,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
@@ -55,6 +58,7 @@ def plan(
     """
     from sordino.ask.curator.batch import compare_tabulation
     from sordino.cli.ask.question import plans_of, read_question, text_of
+    from sordino.cli.shared.drawing import open_picture
 
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
     bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
@@ -66,6 +70,17 @@ def plan(
     wanted: dict[str, Any] = {} if error is None else {"error": error, "confidence": confidence}
     priced = connection.plan(question, **loss, **shares, **wanted)
     plans = plans_of(priced)
+    if plot is not None and len(plans) > 1:
+        raise DeclarationError("--plot draws one question, and these are several: plan them one by one")
+    rows: dict[str, Any] = {"assume_rows": assume_rows}
+    with open_picture(plot, confidence=confidence, quiet=quiet) as draw:
+        if plot is not None:
+            draw(
+                [
+                    plans[0],
+                    *plans_around(plans[0], lambda scaled: connection.plan(question, **scaled, **rows, **shares)),
+                ]
+            )
     if form is given.TextFormat.json:
         data = (plans[0] if len(plans) == 1 else priced).to_dict(confidence=confidence)
         say(json.dumps(data, ensure_ascii=False, indent=2))
@@ -76,6 +91,21 @@ def plan(
         say(line)
     for line in _budget_lines(plans, priced.cost, connection.table(plans[0].table_name)):
         note(line, quiet=quiet, aside=False)
+
+
+def plans_around(plan: Plan, replan: Callable[[dict[str, Any]], Any]) -> list[Plan]:
+    """Return the same question planned at a tenth of its loss to ten times it, without those losses that are refused."""
+    from sordino.core.errors import SordinoError
+    from sordino.reporting.price_charts import FACTORS
+
+    plans = []
+    for factor in map(Fraction, FACTORS):
+        amounts = plan.asked.amounts()
+        # A delta is no amount of noise: it stays as it was stated.
+        scaled = {name: amount if name == "delta" else amount * factor for name, amount in amounts.items()}
+        with suppress(SordinoError):
+            plans.append(replan(scaled))
+    return plans
 
 
 def _print_plans(plans: Sequence[Plan], cost: Loss, confidence: float) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.shared import options as given
-from sordino.cli.shared.option_rules import not_with
+from sordino.cli.shared.option_rules import goes_with, not_with
 from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import UnknownName, nearest
 
@@ -51,6 +51,20 @@ def open_series(
     start: Annotated[
         str | None, given.option("--start", "PERIOD", "The first period; if left out, the first that is released.")
     ] = None,
+    max_periods: Annotated[
+        int | None,
+        given.option("--max-periods", "N", "Where a column names people: the most periods in which one counts."),
+    ] = None,
+    window: Annotated[
+        int | None,
+        given.option("--window", "N", "The periods of which --max-periods count; all of the series if left out."),
+        goes_with("--max-periods"),
+    ] = None,
+    max_rows_per_period: Annotated[
+        int | None,
+        given.option("--max-rows-per-period", "N", "The most rows of one person that count in a period."),
+        goes_with("--max-periods"),
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show the cost and the errors, and stop: it is free.")] = False,
     epsilon: given.Epsilon = None,
     delta: given.Delta = None,
@@ -88,6 +102,9 @@ def open_series(
             every=every.value,
             horizon=horizon,
             start=start,
+            max_periods=max_periods,
+            window=window,
+            max_rows_per_period=max_rows_per_period,
             name=name,
             confirm=confirm,
             **loss,
@@ -108,6 +125,7 @@ def release_period(
     period: Period,
     form: given.AnswerForm = None,
     output: given.OutputFile = None,
+    plot: given.PictureFile = None,
     confidence: given.Confidence = 0.95,
     spender: given.Spender = None,
     project: given.ProjectPath = None,
@@ -117,11 +135,14 @@ def release_period(
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import open_if_named
+    from sordino.cli.shared.drawing import open_picture
 
     answer_format = chosen_format(form, output)
     series = _open_again(project, name, spender)
-    with open_if_named(output) as target:
-        deliver([series.release(period)], answer_format, confidence=confidence, target=target, quiet=quiet)
+    with open_if_named(output) as target, open_picture(plot, confidence=confidence, quiet=quiet) as draw:
+        release = series.release(period)
+        deliver([release], answer_format, confidence=confidence, target=target, quiet=quiet)
+        draw(release)
 
 
 def show_series(
@@ -129,10 +150,12 @@ def show_series(
     first: Annotated[str | None, given.option("--from", "PERIOD", "The first period of a window.")] = None,
     last: Annotated[str | None, given.option("--to", "PERIOD", "The last period of a window.")] = None,
     form: given.TextForm = given.TextFormat.table,
+    plot: given.PictureFile = None,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
     """List the series, or what one has released: every period, or the total of a window. It costs nothing."""
+    from sordino.cli.shared.drawing import open_picture
     from sordino.core.errors import DeclarationError
 
     if (first is None) != (last is None):
@@ -140,10 +163,16 @@ def show_series(
     if name is None:
         if first is not None:
             raise DeclarationError("a window is of one series: name it", key="--from")
+        if plot is not None:
+            raise DeclarationError("draws one series over time: name it", key="--plot")
         _list_series(project, form, quiet=quiet)
         return
     series = _open_again(project, name, None)
     if first is not None and last is not None:
+        if plot is not None:
+            raise DeclarationError(
+                "draws all that was released, and a window is one number: leave one out", key="--plot"
+            )
         window = series.window(first, last)
         say(window.to_json() if form is given.TextFormat.json else str(window))
         return
@@ -151,6 +180,8 @@ def show_series(
         note(f"nothing of the series {name} was released so far", quiet=quiet, aside=False)
         return
     _show_rows(series.table.to_pylist(), form)
+    with open_picture(plot, quiet=quiet) as draw:
+        draw(series)
 
 
 def _show_rows(rows: list[dict[str, Any]], form: given.TextFormat) -> None:

@@ -85,6 +85,7 @@ def tabulate(
         TablesFormat | None,
         typer.Option("--format", help="Of a plan: table or json. Of a folder: csv or parquet, a file a table."),
     ] = None,
+    picture: given.PictureFile = None,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
@@ -97,12 +98,19 @@ def tabulate(
     Parquet files, --format parquet. A workbook gets a sheet a table, its notes below it, and a sheet of contents; a page the
     same, with the keys of the last column side by side.
     """
+    from sordino.cli.ask.plan_question import plans_around
+    from sordino.cli.shared.drawing import open_picture
+
     _check_format(form, output, plan=plan)
     stated = _read_plan_file(plan_file)
     loss = _read_loss(stated, {"epsilon": epsilon, "delta": delta, "rho": rho})
     if plan:
         curator, question = _open(stated, project, spender, plan_file.parent)
-        _show_plan(curator.plan(question, **loss), form, confidence=confidence, quiet=quiet)
+        priced = curator.plan(question, **loss)
+        _show_plan(priced, form, confidence=confidence, quiet=quiet)
+        with open_picture(picture, confidence=confidence, quiet=quiet) as draw:
+            if picture is not None:
+                draw([priced, *plans_around(priced, lambda scaled: curator.plan(question, **scaled))])
         return
     if output is None:
         raise DeclarationError(
@@ -119,6 +127,7 @@ def tabulate(
         # the place is known to be writable before the charge
         file = stack.enter_context(open_atomic(output)) if is_file else None
         folder = None if is_file else stack.enter_context(open_folder(output))
+        draw = stack.enter_context(open_picture(picture, confidence=confidence, quiet=quiet))
         release = curator.ask(question, request_id=request_id, on="dummy" if dry_run else "data", **loss)
         rule = f"the tables were released and charged ({release.charge}), but they cannot be written to {output}"
         with after_charge(release.charge, lambda: f"{rule}; `sordino show {release.charge}` shows them at no cost"):
@@ -127,6 +136,7 @@ def tabulate(
             if folder is not None:
                 _write(release, folder.path, form, confidence=confidence)
                 folder.commit()
+            draw(release)
     _report(release, output, quiet=quiet)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sordino.cli.local.tasks import task_in
-from sordino.cli.shared.options import Confidence, ListForm, ListFormat, Quiet, ends_in, option
+from sordino.cli.shared.options import Confidence, ListForm, ListFormat, PictureFile, Quiet, ends_in, option
 from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import DeclarationError
 from sordino.core.text_table import columns_of
@@ -91,11 +91,13 @@ def estimate(
         bool, typer.Option("--simultaneous", help="Make all intervals hold at once, not each by itself.")
     ] = False,
     form: ListForm = ListFormat.table,
+    plot: PictureFile = None,
     recount: Annotated[bool, typer.Option("--recount", help="First count every stored report again.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many people hold each label, with intervals. The collector may keep running."""
-    from sordino.local.collector.results import estimate_task
+    from sordino.cli.shared.drawing import open_picture
+    from sordino.local.collector.results import estimate_task, estimate_to_draw
 
     if not 0 < confidence < 1:
         raise DeclarationError(f"--confidence must lie between 0 and 1, not {confidence}")
@@ -103,6 +105,13 @@ def estimate(
         plain = estimate_task(
             opened, task, confidence=confidence, malicious=malicious, recount=recount, simultaneous=simultaneous
         )
+        drawn = None if plot is None else estimate_to_draw(opened, task)
+    if plot is not None and drawn is None:
+        raise DeclarationError(
+            "draws the labels of a task that has reports, and no task that searches for texts", key="--plot"
+        )
+    with open_picture(plot, confidence=confidence, quiet=quiet) as draw:
+        draw(drawn)
     if form is ListFormat.json:
         say(json.dumps(plain, ensure_ascii=False, indent=2))
         return

@@ -15,7 +15,7 @@ from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import DeclarationError
 
 # What each model is fitted with, as `sordino.models.planning` lists it; here without numpy.
-_PREDICTS = ("linear_regression", "logistic_regression", "naive_bayes")
+_PREDICTS = ("linear_regression", "logistic_regression", "poisson_regression", "naive_bayes")
 _SUMS_UP = ("pca", "kmeans")
 
 
@@ -24,6 +24,7 @@ class Kind(StrEnum):
 
     linear_regression = "linear_regression"
     logistic_regression = "logistic_regression"
+    poisson_regression = "poisson_regression"
     naive_bayes = "naive_bayes"
     pca = "pca"
     kmeans = "kmeans"
@@ -72,7 +73,7 @@ def model_fit(
     validate: Annotated[
         int | None,
         given.option("--validate", "N", "Hold one unit in N out, and say how well the others predict it."),
-        goes_with("kind", "linear_regression"),
+        goes_with("kind", "linear_regression", "logistic_regression"),
     ] = None,
     epsilon: given.Epsilon = None,
     delta: given.Delta = None,
@@ -85,8 +86,8 @@ def model_fit(
 ) -> None:
     """Fit a model to a table. It is charged once; predictions are free.
 
-    MODEL is linear_regression, logistic_regression or naive_bayes with --y and --x, pca with --columns and --components, or
-    kmeans with --columns and --clusters. A refused fit (exit 2, 3, 4) is never charged and leaves no file.
+    MODEL is linear_regression, logistic_regression, poisson_regression or naive_bayes with --y and --x, pca with --columns and
+    --components, or kmeans with --columns and --clusters. A refused fit (exit 2, 3, 4) is never charged and leaves no file.
     """
     import sordino.models
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
@@ -130,11 +131,16 @@ def model_show(
     form: Annotated[
         CardFormat, typer.Option("--format", help="The card as text, json, or an html page.")
     ] = CardFormat.text,
+    plot: given.PictureFile = None,
 ) -> None:
     """Show the card of a model: what it predicts, its cost, and what is to be known of it."""
+    from sordino.cli.shared.drawing import open_picture
     from sordino.models.record import load
 
-    card = load(file).card
+    model = load(file)
+    with open_picture(plot) as draw:
+        draw(model)
+    card = model.card
     say({"text": card.to_text, "json": card.to_json, "html": card.to_html}[form.value]())
 
 

@@ -79,6 +79,10 @@ def start(
         tell = log_note if form == "json" else partial(note, quiet=quiet)
         if not service.account_service.accounts.all():
             tell("no accounts yet: sordino serve account add NAME --role officer")
+        if not service.settings.answer_every:
+            tell(
+                "answers leave when they are ready (answer_every): who measures the time learns how long the work took"
+            )
         place = stack.enter_context(serving_sql(service, host=host, port=postgres_port))
         also = "" if place is None else f", SQL clients at {place}"
         listening = f"serving at http://{host}:{port}{also}; stop with Ctrl-C"

@@ -22,15 +22,20 @@ def synth_plan(
     table: given.TableName = None,
     confidence: given.Confidence = 0.95,
     form: given.TextForm = given.TextFormat.table,
+    plot: given.PictureFile = None,
     project: given.ProjectPath = None,
 ) -> None:
     """Price a histogram of one or more columns: cost, bins, and the error of some of them together. It is free."""
     from sordino import synth
+    from sordino.cli.shared.drawing import open_picture
     from sordino.cli.shared.opening import table_at
     from sordino.cli.synth.arguments import column_names
 
     histogram = synth.Histogram(column_names(columns) or ())
-    data = histogram.plan(table_at(project, table), epsilon=epsilon, delta=delta, rho=rho).to_dict(confidence)
+    priced = histogram.plan(table_at(project, table), epsilon=epsilon, delta=delta, rho=rho)
+    with open_picture(plot, confidence=confidence) as draw:
+        draw(priced)
+    data = priced.to_dict(confidence)
     if form is given.TextFormat.json:
         say(json.dumps(data, ensure_ascii=False, indent=2))
         return

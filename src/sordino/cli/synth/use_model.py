@@ -27,15 +27,11 @@ def synth_show(
 ) -> None:
     """Show how a model was made and what it cost, its columns, its cliques and its stated errors; --plot draws the columns."""
     from sordino import synth
-    from sordino.cli.shared.atomic_file import open_atomic
-    from sordino.reporting.charts import plot as draw
-    from sordino.reporting.picture import encode_picture
+    from sordino.cli.shared.drawing import open_picture
 
     loaded = synth.load(model)
-    if plot is not None:
-        with open_atomic(plot) as picture:
-            picture.write(encode_picture(draw(loaded, confidence=confidence), plot.suffix))
-        note(f"wrote {plot}")
+    with open_picture(plot, confidence=confidence) as draw:
+        draw(loaded)
     data = loaded.to_dict(confidence=confidence)
     if form is given.TextFormat.json:
         say(json.dumps(data, ensure_ascii=False, indent=2))
@@ -138,6 +134,7 @@ def synth_answer(
     confidence: given.Confidence = 0.95,
     form: given.AnswerForm = None,
     output: given.OutputFile = None,
+    plot: given.PictureFile = None,
     quiet: given.Quiet = False,
 ) -> None:
     """Answer a question from a model, with an interval, at no cost: the model is already paid for.
@@ -149,8 +146,10 @@ def synth_answer(
     from sordino.cli.ask.question import text_of
     from sordino.cli.ask.render_release import chosen_format
     from sordino.cli.shared.atomic_file import open_if_named
+    from sordino.cli.shared.drawing import open_picture
 
     answer_format = chosen_format(form, output)
     answer = sd.synth.load(model).answer(sd.sql(text_of(sql, file)))
-    with open_if_named(output) as target:
+    with open_if_named(output) as target, open_picture(plot, confidence=confidence, quiet=quiet) as draw:
         deliver([answer], answer_format, confidence=confidence, target=target, quiet=quiet)
+        draw(answer)

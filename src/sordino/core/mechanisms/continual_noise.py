@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -28,6 +28,37 @@ MOST_STEPS = 1 << 20
 _MOST_KEPT = 1 << 26
 # The binary digits of the bound of a column's length.
 _BOUND_BITS = 96
+# Of the entries that products of columns are bounded by: sums of products over 2^14 steps stay within 64 bits.
+_PRODUCT_BITS = 20
+# The most steps where a unit counts in several: the bound of its columns takes steps squared.
+MOST_STEPS_OF_UNITS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Participation:
+    """In which steps a unit may count: in at most `max_periods` of each `window`; windows follow each other from step 1 on.
+
+    Raises DeclarationError unless 1 <= max_periods <= window.
+    """
+
+    max_periods: int
+    window: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_periods <= self.window:
+            raise DeclarationError(
+                f"a unit counts in 1 to {self.window:,} periods of {self.window:,}, not in {self.max_periods:,}"
+            )
+
+    def most(self, horizon: int) -> int:
+        """Return the most steps of a horizon in which one unit counts."""
+        whole, rest = divmod(horizon, self.window)
+        return whole * self.max_periods + min(rest, self.max_periods)
+
+    def describe(self, every: str) -> str:
+        """Return the bound in words."""
+        periods = f"{self.max_periods:,} {every}{'' if self.max_periods == 1 else 's'}"
+        return f"at most {periods} of each {self.window:,}"
 
 
 @dataclass(frozen=True)
@@ -35,8 +66,9 @@ class ContinualGaussian:
     """Noise for the increments x_1, x_2, ... of a vector, one a step, by which running totals have little noise.
 
     `moved` is how far one unit moves the increments, in whole steps: the root of the sum over all steps and cells of squared
-    changes, were all of them made at the first step and in one cell (`bound_moves`). `cells` bounds how many entries of the
-    increments a unit changes. Fine steps are `fine` to a whole step; noise is drawn in fine steps.
+    changes, were all of them made at the first step and in one cell (`bound_moves`). With a `participation` it is so for each
+    step in which the unit counts (`bound_unit_moves`). `cells` bounds how many entries of the increments a unit changes in
+    all. Fine steps are `fine` to a whole step; noise is drawn in fine steps.
 
     With b_k = binom(2k, k) / 4^k rounded to multiples of 2^-24 (b_0 = 1), Z_t independent discrete Gaussian vectors of
     variance `sigma_squared`, and w_t = floor(1/2 + sum_k b_k Z_(t-k)), step t releases fine * x_t + w_t - w_(t-1). So the
@@ -54,10 +86,11 @@ class ContinualGaussian:
     most ||g|| / (1 - q), and B^-1's is h times (1 + u)^-1, whose l1 norm is at most 2 / (1 - q) (Young's inequality). The
     entries of B^-1 e are thus at most 2 / (1 - q), in at most `cells` cells and horizon steps, and C d is no longer than
     moved ||g|| / (1 - q), since each changed row adds a column of C, and no later column is longer than the first
-    (`bound_moves`). So ||Z' - Z|| is at most L = (fine * moved ||g|| + 2 root(cells * horizon)) / (1 - q). Each Y_t given
-    the ones before it costs ||Z'_t - Z_t||^2 / (2 sigma_squared) (Canonne, Kamath, Steinke 2020, Theorem 14), and adaptive
-    composition of zCDP adds these up to L^2 / (2 sigma_squared) = rho (Bun, Steinke 2016, Lemma 2.3). What is bounded is the
-    sum along every path, so it does not matter on which steps the change falls.
+    (`bound_moves`); with a participation, the root of `participation_squared` takes the place of ||g|| here. So ||Z' - Z|| is
+    at most L = (fine * moved ||g|| + 2 root(cells * horizon)) / (1 - q). Each Y_t given the ones before it costs
+    ||Z'_t - Z_t||^2 / (2 sigma_squared) (Canonne, Kamath, Steinke 2020, Theorem 14), and adaptive composition of zCDP adds
+    these up to L^2 / (2 sigma_squared) = rho (Bun, Steinke 2016, Lemma 2.3). What is bounded is the sum along every path, so
+    it does not matter on which steps the change falls.
 
     Papers: Fichtenberger, Henzinger, Upadhyay 2023, Constant matters, section 4 (the square root of A, and its error);
     Henzinger, Upadhyay, Upadhyay 2023; Denisov, McMahan, Rush, Smith, Thakurta 2022, Theorem 2.1 (adaptive inputs).
@@ -73,6 +106,7 @@ class ContinualGaussian:
     cells: int
     rho: Fraction
     horizon: int
+    participation: Participation | None = None
 
     def __post_init__(self) -> None:
         if self.rho <= 0:
@@ -81,6 +115,11 @@ class ContinualGaussian:
             raise DeclarationError("a unit must move at least one cell: where none is moved, no noise is needed")
         if not 1 <= self.horizon <= MOST_STEPS:
             raise DeclarationError(f"must be from 1 to {MOST_STEPS:,} steps, not {self.horizon:,}", key="horizon")
+        if self.participation is not None and self.horizon > MOST_STEPS_OF_UNITS:
+            raise DeclarationError(
+                f"must be at most {MOST_STEPS_OF_UNITS:,} steps where units count in several, not {self.horizon:,}",
+                key="horizon",
+            )
 
     @property
     def event(self) -> GaussianEvent:
@@ -98,7 +137,8 @@ class ContinualGaussian:
     @cached_property
     def sigma_squared(self) -> Fraction:
         """The variance parameter of each draw, in squared fine steps."""
-        return shift_squared(self.moved_squared * self.fine**2, self.cells, self.horizon) / (2 * self.rho)
+        squared = shift_squared(self.moved_squared * self.fine**2, self.cells, self.horizon, self.participation)
+        return squared / (2 * self.rho)
 
     @cached_property
     def law(self) -> DiscreteGaussian:
@@ -230,10 +270,82 @@ def bound_moves(bounds: tuple[int, int], rows: int, relation: Relation) -> Fract
     return Fraction(rows**2 * squared)
 
 
+def bound_unit_moves(bounds: tuple[int, int], rows: int, relation: Relation) -> Fraction:
+    """Return the square of how far a unit moves the increments of each step in which it counts, for a `Participation`.
+
+    In each of these steps at most `rows` of its rows add a value v within [low, high] to one cell each.
+
+    Theorem. With A = max |v| and M the root of `participation_squared`, the totals' shift C d is at most rows A M long under
+    add_remove, and under replace root 2 as long where no value has another sign than the others, twice as long elsewhere.
+    Proof. The unit moves the increment of a step s in S by a vector v_s over cells, of length at most rows A. Products of
+    columns of C are at least 0, so ||C d||^2 = sum <v_s, v_t> <g_s, g_t> <= (rows A)^2 sum <g_s, g_t>, over s and t in S.
+    Under replace the shift is D - D' of two such: ||D - D'||^2 = ||D||^2 + ||D'||^2 - 2 <D, D'>, and where all values have one
+    sign, so have all entries of D and D', so that <D, D'> >= 0; elsewhere the triangle inequality.
+
+    >>> bound_unit_moves((0, 1), 2, "replace"), bound_unit_moves((-2, 3), 1, "replace"), bound_unit_moves((0, 1), 1, "add_remove")
+    (Fraction(8, 1), Fraction(36, 1), Fraction(1, 1))
+    """
+    low, high = bounds
+    squared = (rows * max(abs(low), abs(high))) ** 2
+    if relation == "replace":
+        squared *= 4 if low < 0 < high else 2
+    return Fraction(squared)
+
+
+@lru_cache(maxsize=64)
+def participation_squared(horizon: int, participation: Participation) -> Fraction:
+    """Return a bound of ||sum of g_s over s in S||^2 for every S that a participation allows; g_s are the columns of C.
+
+    Theorem. Let k of each window of w steps be in S. The bound is the sum over pairs of places of F(b, d), where F(b, d) is the
+    sum of g_i g_(i+d) over 0 <= i <= horizon - b, b is the earliest step of the later place and d the least distance of
+    the two. The c-th place (c = 0 .. k-1) of window q is at step q w + 1 + c or later; places of one window lie at least
+    c' - c apart, those of windows q < q' at least (q' - q - 1) w + k + c' - c. Proof. The product of columns s <= t is
+    F(t, t - s), of no terms below 0; so another step in S only adds to the sum, and full windows may be taken, and F falls
+    with b, as terms go, and with d, as g falls. The c-th place of a full window has c places before it there and k - 1 - c
+    after it, so it lies between its steps 1 + c and w - (k - 1 - c).
+
+    It is exact for k steps of the whole horizon (the first k), and for every step; in between up to a tenth above.
+    Near: Kalinin, Lampert 2024, Banded square root matrix factorization, Theorem 2, for steps that lie w or more apart.
+
+    >>> participation_squared(365, Participation(1, 365)) == column_squared(365)
+    True
+    """
+    window = min(participation.window, horizon)
+    most = min(participation.max_periods, window)
+    if most == 1 and window == horizon:
+        return column_squared(horizon)
+    shift = _BOUND_BITS - _PRODUCT_BITS
+    column = np.array([-(-term >> shift) for term in _column_terms(horizon)], dtype=np.int64)
+    windows = -(-horizon // window)
+    # the earliest step of each place, a row a window; those beyond the horizon are of no place
+    earliest = np.arange(windows)[:, None] * window + 1 + np.arange(most)[None, :]
+
+    def add_products(distance: int, later: Any) -> int:
+        steps = later[later <= horizon]
+        if distance >= horizon or not len(steps):
+            return 0
+        products = np.cumsum(column[: horizon - distance] * column[distance:])
+        # beyond the last step columns have no entries
+        last = np.minimum(horizon - steps, horizon - distance - 1)
+        return int(products[last].sum())
+
+    total = add_products(0, earliest)
+    for distance in range(1, most):
+        total += 2 * add_products(distance, earliest[:, distance:])
+    for apart in range(1, windows):
+        for places in range(1 - most, most):
+            later = earliest[apart:, max(0, places) : min(most, most + places)]
+            total += 2 * add_products((apart - 1) * window + most + places, later)
+    return Fraction(total, 1 << (2 * _PRODUCT_BITS))
+
+
 @lru_cache(maxsize=256)
-def shift_squared(moved_squared: Fraction, cells: int, horizon: int) -> Fraction:
+def shift_squared(
+    moved_squared: Fraction, cells: int, horizon: int, participation: Participation | None = None
+) -> Fraction:
     """Return L^2 of `ContinualGaussian`'s theorem, rounded up: how far draws must be moved, in squared fine steps."""
-    linear = _root_above(moved_squared * column_squared(horizon))
+    column = column_squared(horizon) if participation is None else participation_squared(horizon, participation)
+    linear = _root_above(moved_squared * column)
     rounding = 2 * _root_above(Fraction(cells * horizon))
     near = 1 - Fraction(horizon, 1 << _COEFFICIENT_BITS)
     return ((linear + rounding) / near) ** 2
@@ -243,12 +355,15 @@ def shift_squared(moved_squared: Fraction, cells: int, horizon: int) -> Fraction
 def column_squared(horizon: int) -> Fraction:
     """Return the sum of the squares of binom(2k, k) / 4^k, k below `horizon`, rounded up to a multiple of 2^-96 or so."""
     one = 1 << _BOUND_BITS
-    term = one
-    total = 0
+    return Fraction(sum(-(-term * term // one) for term in _column_terms(horizon)), one)
+
+
+def _column_terms(horizon: int) -> Iterator[int]:
+    """Yield binom(2k, k) / 4^k, k below `horizon`, in multiples of 2^-96, rounded up."""
+    term = 1 << _BOUND_BITS
     for k in range(horizon):
-        total += -(-term * term // one)
+        yield term
         term = -(-term * (2 * k + 1) // (2 * k + 2))
-    return Fraction(total, one)
 
 
 @lru_cache(maxsize=16)

@@ -51,6 +51,16 @@ def estimate_task(
     )
 
 
+def estimate_to_draw(store: Store, name: str | None) -> FrequencyEstimate | None:
+    """Return the estimate of a task's labels, to be drawn; None where texts are searched for, or without reports."""
+    stored, task = find_task(store, name)
+    counts = counts_from(stored.counts, task)
+    if isinstance(task.protocol, HeavyHitters) or not counts.n:
+        return None
+    estimate: FrequencyEstimate = task.protocol.estimate(counts)
+    return estimate
+
+
 def results(
     task: Task,
     counts: SupportCounts,

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from sordino.ask.queries.question_records import is_whole, question_to_json
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.core.domain import Domain, column_from_dict
-from sordino.core.errors import ApprovalNeeded, DeclarationChanged, DeclarationError, UnknownName, nearest
+from sordino.core.errors import (
+    ApprovalNeeded,
+    DeclarationChanged,
+    DeclarationError,
+    UnknownName,
+    check_confidence,
+    nearest,
+)
 from sordino.core.loss import Loss, Number, format_number, loss_from_numbers, to_fraction
 from sordino.core.neighbors import Neighbors, PrivacyUnit, neighbors_from
 from sordino.core.noise.rng import Rng
@@ -86,9 +93,7 @@ class RemotePlan:
         return dict(self._at(confidence)["error_times_rows"])
 
     def _at(self, confidence: float) -> Mapping[str, Any]:
-        if not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
-            raise DeclarationError(f"must lie between 0 and 1, such as 0.95, not {confidence}", key="confidence")
-        if confidence == self.said["confidence"]:
+        if check_confidence(confidence) == self.said["confidence"]:
             return self.said
         if self.again is None:
             raise DeclarationError(f"state it with the plan: plan(..., confidence={confidence})", key="confidence")

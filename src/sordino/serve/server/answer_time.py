@@ -94,7 +94,8 @@ class PlanningTime:
 class PublicClock:
     """Let answers leave `every`, `2 every`, `4 every` ... seconds after their request came, at the first that is not past.
 
-    Whoever measures learns k of 2^k ticks, and nothing finer: the logarithm of how long the work may have taken.
+    Whoever measures learns k of 2^k ticks, and nothing finer: the logarithm of how long the work may have taken. Where `every`
+    is 0, answers leave when they are ready, and whoever measures learns how long the work took.
     """
 
     def __init__(self, every: Fraction, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -113,6 +114,8 @@ class PublicClock:
         >>> round(clock.wait(0), 6), round(clock.wait(0), 6)
         (0.15, 0.2)
         """
+        if not self._every:
+            return 0.0
         gone = max(0.0, self._clock() - started)
         ticks = gone / self._every
         power = 0 if ticks <= 1 else math.ceil(math.log2(ticks))

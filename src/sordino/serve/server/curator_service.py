@@ -62,12 +62,16 @@ class CuratorService:
 
     `account_service` lets people in, and has accounts, approvals and the audit log. `public_clock` says when an answer may leave:
     whoever sends one waits for it, `started = service.public_clock.start()` on arrival and `.sleep(started)` before it goes.
+    With a `seed`, for classrooms, the noise of each spender begins anew from it; curators of a durable ledger refuse that.
     """
 
-    def __init__(self, project: Project, store: ServerDatabase, *, rng: Rng | None = None) -> None:
+    def __init__(
+        self, project: Project, store: ServerDatabase, *, rng: Rng | None = None, seed: int | None = None
+    ) -> None:
         self.settings = project.serve or ServeSettings("")
         self._check_threshold(project)
         self._base = Connection(project, rng=rng)
+        self._seed = seed
         ledgers = {name: self._base.ledger(name) for name in project.budgets}
         opened = {name: replace(budget, ledger=ledgers[name]) for name, budget in project.budgets.items()}
         self.project = replace(project, budgets=MappingProxyType(opened))
@@ -232,8 +236,14 @@ class CuratorService:
             )
         with self._lock:
             if visitor.spender not in self._spending:
-                self._spending[visitor.spender] = self._base.spend_as(visitor.spender)
+                rng = None if self._seed is None else Rng.seeded(self._seed)
+                self._spending[visitor.spender] = self._base.spend_as(visitor.spender, rng=rng)
             return self._spending[visitor.spender].table(table)
+
+    def read_table(self, table: str) -> Curator:
+        """Return the curator of a table for what is on record of it; nothing may be asked through it."""
+        with self._lock:
+            return self._base.table(table)
 
     def _only_own(self, visitor: Visitor, plan: Plan) -> Plan:
         ledger = self.ledger(self.project.tables[plan.table_name].budget)
@@ -374,7 +384,8 @@ class CuratorService:
         cached = self._statuses.get(budget)
         if cached is None or cached[0] != head:
             cached = self._statuses[budget] = head, budget_status(self.project.budget(budget))
-        return cached[1]
+        # an allowance stands otherwise in another month, though nothing was charged
+        return replace(cached[1], time=self.ledger(budget).writer.now())
 
     def _shown_status(self, visitor: Visitor, status: BudgetStatus) -> dict[str, Any]:
         plain = status.to_dict()

@@ -37,6 +37,7 @@ PICTURE_HEADERS = HEADERS | {
 }  # opened by itself it runs nothing
 _NAVIGATION = (
     ("/", "Tables", "table.read"),
+    ("/tasks", "Tasks", "table.read"),
     ("/sql", "SQL", "question.plan"),
     ("/history", "History", "release.read"),
     ("/models", "Synthetic tables", "model.read"),
@@ -69,8 +70,10 @@ def page(request: Request, template: str, session: Session | None, *, status: in
     """Return a page from a template; every word in it is escaped."""
     local = isinstance(request.app.state.service.account_service.sessions, LocalSessions)
     may = () if session is None else [a for a in ACCESS if ACCESS[a][session.visitor.role] != "none"]
-    lacks = () if request.app.state.collections.any else ("/collections",)
-    links = [(path, name) for path, name, action in _NAVIGATION if action in may and path not in lacks]
+    state = request.app.state
+    # Only a classroom has tasks.
+    there = {"/collections": state.collections.any, "/tasks": hasattr(state, "classroom")}
+    links = [(path, name) for path, name, action in _NAVIGATION if action in may and there.get(path, True)]
     frame = {"session": session, "links": links, "here": request.url.path, "local": local, "may": may}
     frame["issuer"] = None if local or request.app.state.openid is None else request.app.state.openid.issuer
     text = open_templates(PAGES).get_template(template).render({**frame, **words})

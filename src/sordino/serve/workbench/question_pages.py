@@ -321,6 +321,7 @@ def _price_ready(
         # What no plan can be made of is no question to begin with.
         except (QuestionRefused, DeclarationError):
             continue
+        # One question is one plan.
         assert isinstance(plan, Plan)
         errors = [words for column in plan.procedure.columns(0.95) for words in _say_error(column)]
         link = f"/tables/{quote(table['name'], safe='')}?{urlencode(fields)}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sordino.ask.queries.expressions.sql_trees import from_of, trees, with_of
-from sordino.ask.queries.sql.statement import BLOCK
+from sordino.ask.queries.sql.outside_select import BLOCK
 from sordino.core.estimates.replicates import ReleasedStatement, explain_no_replicate
 
 REPLICATE = "sordino_replicate"

@@ -17,7 +17,7 @@ from sordino.ask.queries.expressions.bound_number import Interval
 from sordino.ask.queries.expressions.compile import number
 from sordino.ask.queries.expressions.sql_trees import from_of, trees, with_of
 from sordino.ask.queries.row_steps import step_domain
-from sordino.ask.queries.sql.statement import BLOCK
+from sordino.ask.queries.sql.outside_select import BLOCK
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 

@@ -1,0 +1,127 @@
+"""How well a classifier tells held-out units apart: AUC and calibration from their noisy counts by class and score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sordino.ask.queries.gradient_vector import SCORE_BIN, SCORE_BINS
+from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.release import Release
+from sordino.models.moments import Floats
+
+# Probabilities are told apart by tenths.
+_TENTHS = 10
+# A tenth with fewer rows than so many deviations of its noise says nothing of its share.
+_LEAST_ROWS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Of held-out rows whose probability lies in a tenth: the mean `predicted`, and the `share` that is of the second class."""
+
+    predicted: float
+    share: float
+    lower: float
+    upper: float
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutScores:
+    """The area under the curve of held-out rows, with the interval of its noise, and calibration by tenths of probability."""
+
+    auc: float
+    lower: float
+    upper: float
+    confidence: float
+    rows: float
+    calibration: tuple[Calibration, ...]
+
+    def facts(self) -> dict[str, str]:
+        """Return what a card says of it."""
+        level = f"{100 * self.confidence:g}%"
+        facts = {"held-out AUC": f"{self.auc:.3f} ({self.lower:.3f} to {self.upper:.3f} at {level}, of the noise)"}
+        for part in self.calibration:
+            facts[f"where about {part.predicted:.2f} is predicted"] = (
+                f"{part.share:.2f} ({part.lower:.2f} to {part.upper:.2f} at {level}, of the noise)"
+            )
+        return facts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        parts = [[p.predicted, p.share, p.lower, p.upper, p.rows] for p in self.calibration]
+        return {
+            "auc": [self.auc, self.lower, self.upper, self.confidence],
+            "rows": self.rows,
+            "calibration": parts,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> HeldOutScores:
+        """Return what `to_dict` wrote."""
+        auc, lower, upper, confidence = map(float, data["auc"])
+        parts = tuple(Calibration(*map(float, part)) for part in data["calibration"])
+        return cls(auc, lower, upper, confidence, float(data["rows"]), parts)
+
+
+def score_held_out(release: Release, *, confidence: float = 0.95) -> HeldOutScores:
+    """Return the scores of a release of counts by class and score bin."""
+    estimate = release.outputs[0].estimate
+    assert isinstance(estimate, Noisy)
+    unit = float(estimate.unit)
+    counts = np.array([float(step) for step in estimate.steps]).reshape(2, SCORE_BINS) * unit
+    deviation = math.sqrt(float(estimate.law.variance())) * unit
+    return score_counts(counts, deviation, confidence=confidence)
+
+
+def score_counts(counts: Floats, deviation: float, *, confidence: float) -> HeldOutScores:
+    """Return AUC and calibration of counts (2, bins) of rows by class and score, whose noise has this deviation.
+
+    AUC = sum_b pos_b (neg below b + neg_b / 2) / (pos neg), rows of one bin counting half; its noise is that of the counts, to
+    first order.
+    """
+    others, rows = counts
+    totals = np.maximum(counts.sum(axis=1), 1.0)
+    below = np.cumsum(others) - others / 2
+    above = rows.sum() - np.cumsum(rows) + rows / 2
+    area = float(rows @ below / (totals[0] * totals[1]))
+    slopes = np.concatenate([above - area * totals[1], below - area * totals[0]]) / (totals[0] * totals[1])
+    width = normal_quantile(confidence)
+    margin = width * deviation * math.sqrt(float(slopes @ slopes))
+    low = max(area - margin, 0.0)
+    high = min(area + margin, 1.0)
+    return HeldOutScores(
+        min(max(area, 0.0), 1.0),
+        min(low, 1.0),
+        max(high, 0.0),
+        confidence,
+        float(totals.sum()),
+        tuple(_calibrate(counts, deviation, width)),
+    )
+
+
+def _calibrate(counts: Floats, deviation: float, width: float) -> list[Calibration]:
+    middles = (np.arange(SCORE_BINS) + 0.5 - SCORE_BINS / 2) * float(SCORE_BIN)
+    likely = 1 / (1 + np.exp(-middles))
+    parts = []
+    for tenth in range(_TENTHS):
+        bins = np.minimum((likely * _TENTHS).astype(int), _TENTHS - 1) == tenth
+        sums = counts[:, bins].sum(axis=1)
+        rows = float(sums.sum())
+        noise = deviation * math.sqrt(int(bins.sum()))
+        if rows < _LEAST_ROWS * noise * math.sqrt(2):
+            continue
+        share = float(sums[1]) / rows
+        margin = width * noise * math.hypot(1 - share, share) / rows
+        weights = np.clip(counts[:, bins].sum(axis=0), 0, None)
+        predicted = float(likely[bins] @ weights / max(weights.sum(), 1e-9))
+        parts.append(
+            Calibration(predicted, min(max(share, 0.0), 1.0), max(share - margin, 0.0), min(share + margin, 1.0), rows)
+        )
+    return parts

@@ -1,0 +1,320 @@
+"""Regressions by steps: the moments say how columns go together, and a few noisy gradients lead to the coefficients."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sordino.ask.queries.gradient_vector import (
+    COEFFICIENT,
+    MOST_COEFFICIENT,
+    SCORE_BINS,
+    CompiledSteps,
+    GradientVector,
+    ScoreCounts,
+    SteppedRegression,
+    compile_steps,
+)
+from sordino.ask.queries.moment_matrix import PARTS, FirstLook, Frame, MomentVector
+from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
+from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.loss import Loss, PureDP
+from sordino.core.release import Key, Output, Release
+from sordino.models.design import soften
+from sordino.models.moments import Floats, NoisyMoments, PreparedMoments, moments_of, prepare_moments, take_share
+
+# Measured on three tables at four losses (bench/results/models.md): more steps have more noise each, and gain little.
+# Those of counts go by a curvature that changes more on the way.
+STEPS = {"logistic": 3, "poisson": 5}
+# The share of the loss that finds how columns go together; sums of absolute values cost more there than sums of squares.
+_START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
+# The share that counts held-out rows.
+_HELD_OUT = Fraction(3, 20)
+# The mean of p (1 - p) is that at the mean probability less the variance of p: this part of it at most, and that at least.
+_FLATTER = 0.8
+_FLATTEST = 0.1
+# A step of counts is shortened by this, since their curvature rises with the mean.
+_STEEPER = 1.4
+# A direction whose variance is below twice its noise times the root of the columns is lifted to that, as in design.py.
+_LIFT = 2.0
+# Errors of counts are cut at so many spreads of the counts, since what is cut makes predictions too low: at more where the noise
+# of a gradient is less than this part of the rows.
+_ERROR_SPREADS = (4.0, 16.0)
+_ERROR_NOISE = 0.005
+# A direction moves hardly where so many deviations of the noise of all steps would move its coefficient by 1.
+_CAUTION = 0.6
+
+
+@dataclass(frozen=True)
+class PreparedSteps:
+    """How a regression by steps is answered: a first look, the moments, some gradients, and the held-out rows."""
+
+    question: SteppedRegression
+    compiled: CompiledSteps
+    loss: Loss
+    start: PreparedMoments
+    unit_noise: float
+    count_noise: float
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the answer's keys: the coefficient of a gradient, or the class and score of held-out rows."""
+        return ("coefficient",) if self.question.folds == 1 else ("class", "score")
+
+    @property
+    def rows(self) -> int | None:
+        """How many numbers the answer has."""
+        return self.compiled.cells if self.question.folds == 1 else 2 * SCORE_BINS
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the answer follows from."""
+        return (
+            *self.start.notes,
+            f"{self.steps} steps along noisy gradients lead to the coefficients, which are among the numbers chosen",
+        )
+
+    @property
+    def squared_error(self) -> float:
+        """The variance of a gradient at a limit of 1."""
+        return self.unit_noise**2
+
+    @property
+    def limit(self) -> Fraction:
+        """The squared length from which a row counts less in a gradient: that of a row twice as far as the average one."""
+        return self.compiled.least_limit + 2 * len(self.compiled.columns.numbers)
+
+    @property
+    def steps(self) -> int:
+        """The number of steps."""
+        return STEPS[self.question.link]
+
+    @property
+    def shares(self) -> tuple[Fraction, Fraction]:
+        """The share of the loss of one step, and of the held-out rows."""
+        held = _HELD_OUT if self.question.folds > 1 else Fraction(0)
+        return (1 - _start_share(self.loss) - held) / self.steps, held
+
+    def queries(self) -> list[FirstLook | MomentVector | GradientVector | ScoreCounts]:
+        """Return all queries, in one of the frames and at one of the coefficients that may follow."""
+        frame = Frame((0,) * len(self._scales), self._scales, self.limit)
+        zeros = (0,) * self.compiled.cells
+        queries: list[Any] = [*self.start.queries(), GradientVector(self.question, frame, zeros)]
+        return queries if self.question.folds == 1 else [*queries, ScoreCounts(self.question, frame, zeros)]
+
+    @property
+    def _scales(self) -> tuple[int, ...]:
+        return tuple(max(number.width // 4, number.least_scale) for number in self.compiled.columns.numbers)
+
+    def columns(self, confidence: float) -> list[ExpectedColumn]:
+        """Return what is known of the error of the answer."""
+        words = f"+-{self.error(confidence):.4g} rows at {100 * confidence:g}% in each {self._of}"
+        return [ExpectedColumn(self.name, self.question.describe(), self.error(confidence), "rows", words)]
+
+    @property
+    def name(self) -> str:
+        """The name of the answer's column."""
+        return "gradient" if self.question.folds == 1 else "held-out rows"
+
+    @property
+    def _of(self) -> str:
+        return (
+            "sum of errors, of standardised columns, by which a step is taken"
+            if self.question.folds == 1
+            else "count of held-out rows"
+        )
+
+    def error(self, confidence: float) -> float:
+        """Return the error of each number of the answer, in rows."""
+        if self.question.folds > 1:
+            return normal_quantile(confidence) * self.count_noise
+        return normal_quantile(confidence) * self.unit_noise * math.sqrt(self.limit)
+
+    def answer(self, queryable: Queryable) -> ReleaseContent:
+        """Look, ask for the moments, step, and count the held-out rows."""
+        moments_frame, released = self.start.release(queryable)
+        moments = moments_of(released.outputs[0].estimate, self.start.compiled, moments_frame)[-1]
+        fit = _Start.of(moments, self.compiled, self.unit_noise * math.sqrt(self.limit))
+        count = len(self.compiled.columns.numbers)
+        frame = Frame(moments_frame.centers[:count], moments_frame.scales[:count], self.limit)
+        step_share, held_share = self.shares
+        coefficients = fit.coefficients
+        output: Output | None = None
+        for step in range(self.steps):
+            vector = GradientVector(self.question, frame, _whole(coefficients), fit.most_error)
+            output = queryable.release(vector, take_share(self.loss, step_share)).outputs[0]
+            # The last step of counts makes them right in the mean, which slopes of few steps alone need not be.
+            last = step == self.steps - 1 and fit.total is not None
+            move = fit.calibrate if last else fit.step
+            coefficients = move(coefficients, _numbers(output.estimate))
+        chosen = _whole(coefficients)
+        keys: tuple[Key, ...] = (Key("coefficient", tuple(_describe_coefficients(self.compiled))),)
+        if self.question.folds > 1:
+            counts = ScoreCounts(self.question, frame, chosen)
+            output = queryable.release(counts, take_share(self.loss, held_share)).outputs[0]
+            labels = self.compiled.classes
+            keys = (
+                Key("class", tuple(str(label) for label in labels for _ in range(SCORE_BINS))),
+                Key("score", tuple(range(SCORE_BINS)) * 2),
+            )
+        assert output is not None
+        numbers = self.compiled.columns.numbers
+        steps = [
+            *((f"{n.alias}: center", Fraction(c)) for n, c in zip(numbers, frame.centers, strict=True)),
+            *((f"{n.alias}: scale", Fraction(s)) for n, s in zip(numbers, frame.scales, strict=True)),
+        ]
+        names = _describe_coefficients(self.compiled)
+        steps += [(f"coefficient of {name}", Fraction(c, COEFFICIENT)) for name, c in zip(names, chosen, strict=True)]
+        steps += [("rows", Fraction(round(moments.rows)))]
+        return ReleaseContent(keys, (Output(self.name, output.estimate, output.mechanism),), chosen=tuple(steps))
+
+
+def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> PreparedSteps:
+    """Return how a regression by steps is answered; raises QuestionRefused where it has no private answer."""
+    compiled = compile_steps(question, forecast.domain)
+    start = prepare_moments(question.moments, forecast, take_share(forecast.loss, _start_share(forecast.loss)))
+    prepared = PreparedSteps(question, compiled, forecast.loss, start, 0.0, 0.0)
+    step_share, held_share = prepared.shares
+    vectors = [query for query in prepared.queries() if isinstance(query, (GradientVector, ScoreCounts))]
+    (law,) = forecast.laws(vectors[0], take_share(forecast.loss, step_share))
+    unit_noise = math.sqrt(float(law.variance())) / PARTS / math.sqrt(prepared.limit)
+    count_noise = 0.0
+    if question.folds > 1:
+        (count_law,) = forecast.laws(vectors[1], take_share(forecast.loss, held_share))
+        count_noise = math.sqrt(float(count_law.variance()))
+    return PreparedSteps(question, compiled, forecast.loss, start, unit_noise, count_noise)
+
+
+def _start_share(loss: Loss) -> Fraction:
+    return _START["pure" if isinstance(loss, PureDP) else "rho"]
+
+
+def _whole(coefficients: Floats) -> tuple[int, ...]:
+    return tuple(round(float(c) * COEFFICIENT) for c in np.clip(coefficients, -MOST_COEFFICIENT, MOST_COEFFICIENT))
+
+
+def _numbers(estimate: Any) -> Floats:
+    assert isinstance(estimate, Noisy)
+    result: Floats = np.array([float(step) for step in estimate.steps]) * float(estimate.unit)
+    return result
+
+
+def _describe_coefficients(compiled: CompiledSteps) -> list[str]:
+    """Return the name of each coefficient, in the order of the vector."""
+    names = ["1", *(number.alias for number in compiled.columns.numbers)]
+    for column, declared in zip(compiled.question.categories, compiled.columns.categories, strict=True):
+        names += [f"{column.alias} = {'(missing)' if label is None else label}" for label in declared.labels]
+    return names
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where the steps begin, the inverse of the curvature by which each goes, and the `total` of counts in errors of 1."""
+
+    coefficients: Floats
+    inverse: Floats
+    most_error: int
+    total: float | None
+
+    @classmethod
+    def of(cls, moments: NoisyMoments, compiled: CompiledSteps, gradient_noise: float) -> _Start:
+        """Return where steps begin: at the mean of y, with the curvature of the moments at it.
+
+        `gradient_noise` is the deviation of a gradient. A direction of curvature c moves by c / (c^2 + noise^2) times its
+        gradient: in full where its curvature shows, and hardly where the noise would move a coefficient by more than 1.
+        """
+        matrix = moments.matrix
+        numbers = len(compiled.columns.numbers)
+        size = compiled.cells
+        steps = STEPS[compiled.question.link]
+        coefficients = np.zeros(size)
+        noise = math.sqrt(moments.variance)
+        if compiled.question.link == "logistic":
+            places = list(range(size))
+        else:
+            # The target is the last number, before the categories.
+            places = [*range(1 + numbers), *range(2 + numbers, 1 + size)]
+        variances, vectors = np.linalg.eigh(soften(matrix[np.ix_(places, places)], noise))
+        lifted = np.maximum(variances, max(_LIFT * noise * math.sqrt(size), 1.0))
+        most_error = 1
+        counts = 1.0
+        total = None
+        if compiled.question.link == "logistic":
+            # The target is the last category, of two values.
+            share = min(max(float(matrix[0, -1] / moments.rows), 1e-4), 1 - 1e-4)
+            coefficients[0] = math.log(share / (1 - share))
+            products = vectors.T @ matrix[places, -1]
+            # The noise of the products explains a part by itself.
+            sums = float((products**2 / lifted).sum()) - moments.variance * float((1 / lifted).sum())
+            explained = (sums / moments.rows - share**2) / (share * (1 - share))
+            curvature = share * (1 - share) * max(min(1.0 - explained, _FLATTER), _FLATTEST)
+        else:
+            place = 1 + numbers
+            target = moments.compiled.numbers[-1]
+            scale = moments.frame.scales[-1]
+            average = float(matrix[0, place]) / moments.rows
+            square = float(matrix[place, place]) / moments.rows - average**2
+            spread = scale * math.sqrt(max(square, 2 * noise / moments.rows))
+            least, most = _ERROR_SPREADS
+            spreads = min(max(_ERROR_NOISE * moments.rows / gradient_noise, least), most)
+            most_error = min(max(math.ceil(spreads * spread), 1), 2 * target.width)
+            # An error of 1 is of so many counts.
+            counts = most_error * target.step
+            mean = target.middle + target.step * (moments.frame.centers[-1] + scale * average)
+            mean = max(mean, counts / 100)
+            coefficients[0] = math.log(mean)
+            curvature = _STEEPER * mean
+            total = mean * moments.rows / counts
+        curvatures = curvature * lifted
+        by = counts * curvatures / (curvatures**2 + _CAUTION**2 * steps * (counts * gradient_noise) ** 2)
+        return cls(coefficients, (vectors * by) @ vectors.T, most_error, total)
+
+    def step(self, coefficients: Floats, gradient: Floats) -> Floats:
+        """Return the coefficients after one step against a gradient, in rows."""
+        result: Floats = coefficients - self.inverse @ gradient
+        return np.clip(result, -MOST_COEFFICIENT, MOST_COEFFICIENT)
+
+    def calibrate(self, coefficients: Floats, gradient: Floats) -> Floats:
+        """Return the coefficients with the constant at which expected counts add up to the counts, as their errors say."""
+        assert self.total is not None
+        result = coefficients.copy()
+        result[0] -= math.log(min(max(1 + float(gradient[0]) / self.total, 0.5), 2.0))
+        return result
+
+
+@dataclass(frozen=True)
+class SteppedFit:
+    """The coefficients of a release of a regression by steps: of 1, the numbers in their own units, and all declared values."""
+
+    constant: float
+    slopes: Floats
+    values: tuple[Floats, ...]
+    rows: float
+
+    def slopes_from_first(self) -> Floats:
+        """Return the slopes of the numbers, and of each category how far its values but the first lie above the first."""
+        result: Floats = np.concatenate([self.slopes, *(values[1:] - values[0] for values in self.values)])
+        return result
+
+
+def read_fit(release: Release, question: SteppedRegression, domain: Any) -> SteppedFit:
+    """Return the coefficients of a release, in the columns' own units."""
+    compiled = compile_steps(question, domain)
+    chosen = [float(value) for _, value in release.chosen if value is not None]
+    numbers = compiled.columns.numbers
+    count = len(numbers)
+    centers = np.array([n.middle + n.step * c for n, c in zip(numbers, chosen[:count], strict=True)])
+    scales = np.array([n.step * s for n, s in zip(numbers, chosen[count : 2 * count], strict=True)])
+    coefficients = np.array(chosen[2 * count : 2 * count + compiled.cells])
+    slopes = coefficients[1 : 1 + count] / scales
+    values = []
+    at = 1 + count
+    for declared in compiled.columns.categories:
+        values.append(coefficients[at : at + len(declared.labels)])
+        at += len(declared.labels)
+    return SteppedFit(float(coefficients[0] - slopes @ centers), slopes, tuple(values), chosen[-1])

@@ -1,0 +1,321 @@
+"""Gradients as a question: exact vectors against plain sums, sensitivity by brute force, and regressions by steps."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from planning import data_access_of
+from protecting import protect
+from sordino.ask.queries.aggregation import Grouping
+from sordino.ask.queries.expressions.nodes import Name
+from sordino.ask.queries.gradient_vector import (
+    COEFFICIENT,
+    ERROR,
+    SCORE_BINS,
+    GradientVector,
+    Link,
+    ScoreCounts,
+    SteppedRegression,
+    check_steps,
+    compile_steps,
+)
+from sordino.ask.queries.moment_matrix import PARTS, Frame
+from sordino.ask.queries.question_records import question_from_json, question_to_json
+from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.neighbors import Neighbors, Relation
+from sordino.models.held_out import score_counts
+from sordino.models.moments import Floats
+
+DOMAIN = sd.Domain(
+    {
+        "a": sd.Integer(0, 4),
+        "b": sd.Real(-1, 1, resolution="0.5"),
+        "c": sd.Category(["p", "q", "r"]),
+        "yes": sd.Boolean(),
+        "visits": sd.Integer(0, 40),
+        "id": sd.Identifier(),
+    }
+)
+BUDGET = sd.ApproxDP(10**7, "0.1")
+
+
+def question(link: Link = "logistic", numbers: str = "a b", categories: str = "c", folds: int = 1) -> SteppedRegression:
+    def groups(names: str) -> tuple[Grouping, ...]:
+        return tuple(Grouping(name, Name(name)) for name in names.split())
+
+    target = "yes" if link == "logistic" else "visits"
+    return SteppedRegression(groups(target)[0], link, groups(numbers), groups(categories), folds)
+
+
+def rows(count: int = 300, *, seed: int = 3) -> pd.DataFrame:
+    """Return rows in which the log of the odds, and of the mean of visits, is linear in a, b and c."""
+    draws = np.random.default_rng(seed)
+    a = draws.integers(0, 5, count)
+    b = draws.choice([-1.0, -0.5, 0.0, 0.5, 1.0], count)
+    c = draws.choice(["p", "q", "r"], count)
+    score = 0.5 * a - 1.0 + 1.2 * b + np.where(c == "q", -0.8, 0.0)
+    yes = draws.random(count) < 1 / (1 + np.exp(-score))
+    visits = np.minimum(draws.poisson(np.exp(score)), 40)
+    table = pd.DataFrame({"a": a, "b": b, "c": c, "yes": yes, "visits": visits})
+    table["id"] = [f"u{i % 60}" for i in range(count)]
+    return table
+
+
+def open_table(frame: pd.DataFrame, domain: sd.Domain = DOMAIN, **options: Any) -> sd.Curator:
+    return protect(pa.Table.from_pandas(frame, preserve_index=False), domain, budget=BUDGET, **options)
+
+
+def exact_of(table: sd.Curator, query: GradientVector | ScoreCounts, domain: sd.Domain = DOMAIN) -> list[int]:
+    """Return the exact vector of a query, as the curator sees it."""
+    access = data_access_of(table)
+    tables = [access.run(access.write(scan.select(access.primitives()))) for scan in query.scans(domain)]
+    (vector,) = query.exact_vectors(tables, domain)
+    return [int(x) for x in vector]
+
+
+FRAME = Frame((0, 0), (2048, 2048), Fraction(3))
+
+
+@pytest.mark.parametrize("link", ["logistic", "poisson"])
+@pytest.mark.parametrize(("numbers", "categories"), [("a b", "c"), ("a b", ""), ("", "c")])
+def test_the_gradient_is_that_of_plain_sums(link: Link, numbers: str, categories: str) -> None:
+    frame = rows()
+    asked = question(link, numbers, categories)
+    size = compile_steps(asked, DOMAIN).cells
+    coefficients = np.linspace(0.4, -0.7, size)
+    used = FRAME if numbers else Frame((), (), Fraction(2))
+    most = 4096
+    vector = GradientVector(asked, used, tuple(round(c * COEFFICIENT) for c in coefficients), most)
+    exact = np.array(exact_of(open_table(frame), vector), dtype=float) / PARTS
+    columns: list[Any] = [np.ones(len(frame))]
+    # The bounds of a number lie at two scales from the middle of its range.
+    for name, half in (("a", 2.0), ("b", 1.0)):
+        if name in numbers:
+            columns.append((frame[name] - (2.0 if name == "a" else 0.0)) / half * 2)
+    if categories:
+        columns += [frame["c"] == value for value in ("p", "q", "r")]
+    z = np.column_stack(columns).astype(float)
+    weights = np.minimum(1, float(used.limit) / (z**2).sum(axis=1))
+    score = z @ coefficients
+    if link == "logistic":
+        errors = 1 / (1 + np.exp(-score)) - frame["yes"]
+    else:
+        # A step of the count is 40 / 8192 of it, so 4,096 steps are 20.
+        number: Any = compile_steps(asked, DOMAIN).target
+        errors = np.clip((np.exp(score) - frame["visits"]) / (most * number.step), -1, 1)
+    assert exact == pytest.approx(z.T @ (weights * errors), abs=0.008 * len(frame))
+
+
+# ---- Sensitivity: every row, and every two rows, of a small domain
+
+SMALL = sd.Domain(
+    {
+        "a": sd.Integer(0, 2),
+        "b": sd.Integer(-1, 1),
+        "c": sd.Category(["p", "q"]),
+        "yes": sd.Boolean(),
+        "visits": sd.Integer(0, 9),
+    }
+)
+CELLS: list[tuple[Any, ...]] = [
+    *((*cells, yes, 9 if yes else 0) for *cells, yes in itertools.product([0, 2], [-1, 1], ["p", "q"], [False, True])),
+    (None, 0, "p", True, 1),
+]
+KINDS = {"a": pa.int64(), "b": pa.int64(), "c": pa.string(), "yes": pa.bool_(), "visits": pa.int64()}
+
+
+@pytest.mark.parametrize("link", ["logistic", "poisson"])
+@pytest.mark.parametrize("scale", [4096, 300])
+@pytest.mark.parametrize("size", [0, 64])
+def test_no_row_moves_the_gradient_further(link: Link, scale: int, size: int) -> None:
+    asked = question(link)
+    frame = Frame((500, -1000), (scale, scale), Fraction(6))
+    signs = [1, -1, 1, 1, -1]
+    coefficients = tuple(sign * size * COEFFICIENT for sign in signs)
+    query = GradientVector(asked, frame, coefficients, 2000)
+    vectors = []
+    for cells in [None, *CELLS]:
+        one = {
+            name: pa.array([] if cells is None else [cells[i]], kind) for i, (name, kind) in enumerate(KINDS.items())
+        }
+        vectors.append(exact_of(protect(pa.table(one), SMALL), query, SMALL))
+    moved = np.array(vectors, dtype=np.float64)
+    relations: tuple[Relation, ...] = ("add_remove", "replace")
+    for relation in relations:
+        ((stated, share),) = query.parts(SMALL, Neighbors(relation, None))
+        assert share == 1
+        moves = moved[1:] - moved[0] if relation == "add_remove" else moved[1:, None] - moved[None, 1:]
+        l2 = np.sqrt((moves**2).sum(axis=-1).max())
+        assert np.abs(moves).sum(axis=-1).max() <= float(stated.l1)
+        assert l2 <= stated.l2
+        assert np.abs(moves).max() <= float(stated.linf)
+        assert np.count_nonzero(moves, axis=-1).max() <= stated.l0
+        if size == 64 and scale == 4096 and relation == "add_remove":
+            # A row that is wholly mistaken comes near it, so that no needless noise is drawn.
+            assert l2 > 0.6 * stated.l2
+
+
+def test_a_unit_of_several_rows_moves_as_many_times_as_far() -> None:
+    query = GradientVector(question(), FRAME, (0,) * 6)
+    one = query.parts(DOMAIN, Neighbors("add_remove", None))[0][0]
+    five = query.parts(DOMAIN, Neighbors("add_remove", sd.PrivacyUnit("id", max_rows=5)))[0][0]
+    assert five.l1 == pytest.approx(5 * one.l1, rel=1e-5)
+    assert five.l2 == pytest.approx(5 * one.l2, rel=1e-5)
+    counts = ScoreCounts(question(folds=4), FRAME, (0,) * 6)
+    scored = counts.parts(DOMAIN, Neighbors("add_remove", sd.PrivacyUnit("id", max_rows=5)))[0][0]
+    assert [scored.l1, scored.linf] == [5, 5]
+
+
+def test_held_out_rows_take_no_part_in_the_fit() -> None:
+    """Those of the fold and those of the gradient are whole units, and together all rows."""
+    frame = rows(240)
+    table = open_table(frame, unit=sd.PrivacyUnit("id", max_rows=10))
+    asked = question(folds=3)
+    held = np.array(exact_of(table, ScoreCounts(asked, FRAME, (0,) * 6)))
+    # At coefficients of 0 every error is a half, so errors of all units and of the rest say how many rows are left.
+    wide = Frame((0, 0), (4096, 4096), Fraction(20))
+    rest = exact_of(table, GradientVector(asked, wide, (0,) * 6))[0] / PARTS
+    whole = exact_of(table, GradientVector(question(), wide, (0,) * 6))[0] / PARTS
+    no, yes = held.reshape(2, SCORE_BINS).sum(axis=1)
+    assert held.sum() % 4 == 0
+    assert 20 < held.sum() < 160
+    assert whole - rest == pytest.approx((no - yes) / 2, abs=0.1)
+
+
+# ---- Through the corridor
+
+
+@pytest.mark.parametrize("link", ["logistic", "poisson"])
+@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
+def test_it_is_planned_charged_and_read_again(link: Link, loss: dict[str, Any]) -> None:
+    curator = open_table(rows())
+    plan = curator.plan(question(link), **loss)
+    release = curator.ask(plan)
+    assert curator.spent.amounts() == plan.cost.amounts()
+    assert plan.procedure.error(0.95) > 0
+    again = sd.Release.from_dict(json.loads(release.to_json()))
+    assert again.chosen == release.chosen
+    assert release.rows[0]["coefficient"] == "1"
+
+
+def test_every_step_stays_within_the_session() -> None:
+    for folds in (1, 4):
+        curator = protect(pa.Table.from_pandas(rows()), DOMAIN, budget=sd.PureDP(10))
+        curator.ask(question(folds=folds), epsilon=10)
+        assert curator.remaining == sd.PureDP(0)
+
+
+def test_it_is_sent_to_servers_as_json() -> None:
+    asked = question(folds=5)
+    assert question_from_json(json.loads(json.dumps(question_to_json(asked)))) == asked
+    assert check_steps(asked) is asked
+    wrong: list[dict[str, Any]] = [{"link": "probit"}, {"numbers": [], "categories": []}, {"link": "poisson"}]
+    for changed in wrong:
+        with pytest.raises((QuestionRefused, DeclarationError)):
+            question_from_json(question_to_json(asked) | changed)
+
+
+REFUSED: list[tuple[SteppedRegression, str]] = [
+    (SteppedRegression(Grouping("c", Name("c")), "logistic", (Grouping("a", Name("a")),)), "3 declared values"),
+    (SteppedRegression(Grouping("b", Name("b")), "poisson", (Grouping("a", Name("a")),)), "below 0"),
+    (SteppedRegression(Grouping("yes", Name("yes")), "logistic", ()), "one column or more"),
+    (question(folds=200), "folds"),
+]
+
+
+@pytest.mark.parametrize(("asked", "words"), REFUSED, ids=lambda part: part if isinstance(part, str) else "")
+def test_what_has_no_answer_is_refused_at_no_cost(asked: SteppedRegression, words: str) -> None:
+    curator = open_table(rows(20))
+    with pytest.raises(QuestionRefused, match=words):
+        curator.ask(asked, epsilon=1)
+    assert curator.spent == sd.ApproxDP(0, 0)
+
+
+@pytest.mark.parametrize("coefficients", [(0,) * 5, (65 * COEFFICIENT, 0, 0, 0, 0, 0)])
+def test_coefficients_that_an_engine_could_not_hold_are_refused(coefficients: tuple[int, ...]) -> None:
+    with pytest.raises(QuestionRefused, match="6 coefficients"):
+        GradientVector(question(), FRAME, coefficients).parts(DOMAIN, Neighbors("add_remove", None))
+
+
+# ---- What the steps lead to
+
+
+def maximum_likelihood(frame: pd.DataFrame) -> Floats:
+    """Return the coefficients of logistic regression: 1, a, b, q, r."""
+    c = frame["c"]
+    z = np.column_stack([np.ones(len(frame)), frame["a"], frame["b"], c == "q", c == "r"]).astype(float)
+    slopes = np.zeros(5)
+    for _ in range(20):
+        likely = 1 / (1 + np.exp(-(z @ slopes)))
+        slopes += np.linalg.solve((z * (likely * (1 - likely))[:, None]).T @ z, z.T @ (frame["yes"] - likely))
+    return slopes
+
+
+def test_without_noise_steps_come_near_the_largest_likelihood() -> None:
+    frame = rows(3000)
+    model = sd.models.logistic_regression(open_table(frame), y="yes", x=["a", "b", "c"], epsilon=10**6)
+    found = [model.intercepts[True], *model.coefficients[True].values()]
+    assert found == pytest.approx(maximum_likelihood(frame), abs=0.15)
+
+
+def test_counts_are_predicted_about_as_they_were_drawn() -> None:
+    """Also where the declared bound is far above all counts."""
+    frame = rows(4000)
+    domain = sd.Domain({**DOMAIN.columns, "visits": sd.Integer(0, 5000)})
+    model = sd.models.poisson_regression(open_table(frame, domain), y="visits", x=["a", "b", "c"], epsilon=10**6)
+    expected = {"a": 0.5, "b": 1.2, "c = q": -0.8, "c = r": 0.0}
+    assert model.coefficients == pytest.approx(expected, abs=0.2)
+    assert model.predict(frame).mean() == pytest.approx(frame["visits"].mean(), rel=0.05)
+    assert model.predict({"a": [None, 4], "b": [0.0, 0.0], "c": ["p", "other"]}) == pytest.approx(
+        [math.nan] * 2, nan_ok=True
+    )
+
+
+def test_held_out_scores_are_those_of_the_rows() -> None:
+    frame = rows(4000)
+    frame["id"] = [f"u{i}" for i in range(4000)]
+    table = open_table(frame, unit=sd.PrivacyUnit("id", max_rows=1))
+    model = sd.models.logistic_regression(table, y="yes", x=["a", "b", "c"], validate=2, epsilon=1000)
+    held: Any = model.held_out
+    likely = model.predict_proba(frame)[:, 1]
+    ranks = pd.Series(likely).rank()
+    yes = frame["yes"]
+    area = (ranks[yes].sum() - yes.sum() * (yes.sum() + 1) / 2) / (yes.sum() * (~yes).sum())
+    # Half of the rows: four deviations of the area's sampling error.
+    assert held.auc == pytest.approx(area, abs=0.05)
+    assert held.lower <= held.auc <= held.upper
+    assert held.rows == pytest.approx(2000, abs=300)
+    assert all(part.share == pytest.approx(part.predicted, abs=0.2) for part in held.calibration if part.rows > 100)
+    assert "held-out AUC" in model.card.to_text()
+
+
+def test_the_interval_of_the_auc_covers() -> None:
+    """Of 400 draws of the noise .95 -+ .045 is four deviations."""
+    draws = np.random.default_rng(5)
+    middle = np.arange(SCORE_BINS)
+    exact = np.array([300 * np.exp(-((middle - 28) ** 2) / 90), 200 * np.exp(-((middle - 36) ** 2) / 90)]).round()
+    true = score_counts(exact, 1e-9, confidence=0.95).auc
+    covered = 0
+    for _ in range(400):
+        scored = score_counts(exact + draws.normal(0, 15, exact.shape), 15.0, confidence=0.95)
+        covered += scored.lower <= true <= scored.upper
+    assert covered / 400 == pytest.approx(0.95, abs=0.045)
+
+
+def test_parts_of_probabilities_are_whole() -> None:
+    """A score of 0 is a half to the part, whatever the class."""
+    one = pa.table({name: pa.array([value], KINDS[name]) for name, value in zip(KINDS, CELLS[0], strict=True)})
+    vector = GradientVector(question(), Frame((0, 0), (4096, 4096), Fraction(8)), (0,) * 5)
+    exact = exact_of(protect(one, SMALL), vector, SMALL)
+    assert exact[0] == PARTS // 2
+    assert math.log2(ERROR).is_integer()
