@@ -48,6 +48,25 @@ def test_links_follow_their_pages(site: ModuleType) -> None:
     assert "(start.md)" in (site.PAGES / "index.md").read_text(encoding="utf-8")
 
 
+def test_the_first_page_has_an_example_a_picture_and_four_paths(site: ModuleType) -> None:
+    site.gather_pages()
+    first, _, rest = (site.PAGES / "index.md").read_text(encoding="utf-8").partition("\n## ")
+    for words in ("pip install .", "sordino ask", "](jobs.svg)", "(guides/curator.md)", "(guides/publisher.md)"):
+        assert words in first
+    assert "(guides/collector.md)" in first
+    assert "(guides/privacy-officer.md)" in first
+    assert (site.PAGES / "jobs.svg").exists()
+    assert rest.startswith("Start")
+
+
+@pytest.mark.parametrize("word", ["Excel", "margins", "backup"])
+def test_what_people_search_for_is_on_a_page(site: ModuleType, word: str) -> None:
+    """The search of the site knows every word of every page in the navigation."""
+    site.gather_pages()
+    pages = [page for page in site.PAGES.glob("*.md") if page.name != "changelog.md"]
+    assert any(word.lower() in page.read_text(encoding="utf-8").lower() for page in pages)
+
+
 def test_the_site_takes_its_address_from_the_project(site: ModuleType) -> None:
     filled = '[project.urls]\nRepository = "https://forge.example/sordino"\nDocumentation = "https://sordino.example"\n'
     assert site.read_address(filled) == {"site_url": "https://sordino.example"}

@@ -10,9 +10,11 @@ ONE = AnsweredCharge(
     charge="c-0001",
     day="2026-11-23",
     question="the median of age",
-    answer=("median_age  43   at most 8 rows from the exact one at 95%",),
+    head=("median_age", "95% interval"),
+    rows=(("43", "at most 8 rows"),),
+    numeric=(True, False),
     cost="epsilon 0.2",
-    reveals="at most 54.99% sure of it, and at least 45.01%",
+    reveals="at most 55.0%",
 )
 
 
@@ -26,7 +28,8 @@ def account(*questions: AnsweredCharge) -> Account:
         questions=questions,
         unanswered=(),
         amendments=(),
-        verified="Sound.",
+        sound="Sound.",
+        hash="0123abcd",
     )
 
 
@@ -35,8 +38,8 @@ def test_the_summary_has_what_a_board_needs() -> None:
     first, details = page.split('<div class="details">')
     for words in (
         "Project census. Made on 2026-11-23.",
-        "median_age  43",
-        "54.99%",
+        '<td class="figure">43</td>',
+        "at most 55.0%",
         "Sound.",
         "each for its own attacker",
     ):
@@ -44,27 +47,26 @@ def test_the_summary_has_what_a_board_needs() -> None:
     for word in ("Epsilon", "Add/remove"):
         assert f"<strong>{word}</strong>" in first
     assert "the median of age" in details
+    assert "0123abcd" not in first
+    assert details.index("0123abcd") > details.index("does not protect against")
+    assert page.count("at most 55.0%") == 1  # each sentence once
     assert "break-before: page" in page
     assert "size: A4" in page
 
 
 def test_a_long_answer_and_a_long_list_wait_for_the_details() -> None:
-    table = replace(ONE, charge="c-0002", answer=tuple(f"row {i}" for i in range(20)))
+    table = replace(ONE, charge="c-0002", rows=tuple((f"row {i}", "") for i in range(20)))
     many = [replace(ONE, charge=f"c-1{i:03d}") for i in range(12)]
     first, details = render_board(Board((account(table, *many, table),))).split('<div class="details">')
     assert "row 19" not in first
     assert "a table, in the details" in first
     assert "row 19" in details
     wide = replace(
-        ONE,
-        answer=(
-            "sex     n       95% interval     med  95% interval",
-            "Female  15,327  15,297 - 15,357  43   at most 73 rows",
-        ),
+        ONE, head=("sex", "n", "95% interval", "med"), rows=(("Female", "15,327", "-", "43"),), numeric=(False,) * 4
     )
-    narrow = replace(ONE, answer=("sex     n", "Female  15,327"))
+    narrow = replace(ONE, head=("sex", "n"), rows=(("Female", "15,327"),))
     pages = [render_board(Board((account(one),))).split('<div class="details">')[0] for one in (wide, narrow)]
     assert ["15,327" in page for page in pages] == [False, True]
     assert "The last 10 of 14 answers" in first
-    assert first.count("<tr><td") == 10
-    assert details.count("<pre") == 14
+    assert first.count('<tr><td class="word" data-label="Charge">') == 10
+    assert details.count('<table class="answer">') == 14

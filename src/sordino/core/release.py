@@ -10,6 +10,7 @@ import datetime
 import difflib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -564,6 +565,14 @@ def other_currencies(event: Event, cost: Loss) -> list[str]:
 def show_columns(parts: Sequence[Key | Output]) -> list[str]:
     """Return the header of the displayed table: each key, and each output with its interval."""
     return [t for p in parts for t in ([p.name] if isinstance(p, Key) else [p.name, "95% interval"])]
+
+
+_FIGURE = re.compile(r"[-+]?\d.*|")
+
+
+def is_figure(cell: str) -> bool:
+    """Return whether a shown cell is a number or an interval, which stand on the right; an empty one is no word either."""
+    return _FIGURE.fullmatch(cell) is not None
 
 
 def show_cells(parts: Sequence[Key | Output], confidence: float) -> list[list[str]]:

@@ -15,12 +15,11 @@ from sordino.core.accounting.event_fields import event_from_dict
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.ledger.ledger import Ledger, utc_text
 from sordino.core.ledger.records import Charge, Entry, Report, loss_from_dict
-from sordino.core.loss import PureDP
-from sordino.core.release import Release
+from sordino.core.loss import PureDP, round_up
+from sordino.core.release import Release, is_figure, show_columns
 from sordino.core.text_table import plain
 from sordino.reporting.charts import svg_drawer
 from sordino.reporting.picture import render
-from sordino.reporting.release_text import table_lines
 
 # ---- One self-contained page for a board: what a budget allowed, what was asked and what all of it reveals at most
 #
@@ -40,14 +39,20 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredCharge:
-    """State one release: its charge, day, question, answer in lines, cost, how sure it makes an attacker, its SVG or None."""
+    """State one release: its charge, day, question, answer as a table, cost, how sure it makes an attacker, its SVG or None.
+
+    `numeric` says of each column whether it holds figures; `note` stands for rows that are left out, or for no rows at all.
+    """
 
     charge: str
     day: str
     question: str
-    answer: tuple[str, ...]
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: tuple[bool, ...]
     cost: str
     reveals: str
+    note: str = ""
     drawing: str | None = None
 
 
@@ -83,7 +88,8 @@ class Account:
     questions: tuple[AnsweredCharge, ...]
     unanswered: tuple[UnansweredCharge, ...]
     amendments: tuple[Amendment, ...]
-    verified: str
+    sound: str
+    hash: str = ""
     remarks: tuple[str, ...] = ()
 
 
@@ -97,13 +103,16 @@ class Board:
     day: str = ""
 
 
-def render_board(board: Board) -> str:
+def render_board(board: Board, *, back: str | None = None, file: str | None = None) -> str:
     """Return the page as HTML; its policy forbids the browser to load or run anything.
+
+    On a server `back` and `file` are the addresses of the page before it and of itself as a file.
 
     >>> "<script>" in render_board(Board((), ("<script>",)))
     False
     """
-    return render("board.html", accounts=board.accounts, remarks=board.remarks, project=board.project, day=board.day)
+    words = {"accounts": board.accounts, "remarks": board.remarks, "project": board.project, "day": board.day}
+    return render("board.html", back=back, file=file, **words)
 
 
 # ---- The page for a board out of a project and its ledgers: what was asked, and what all of it reveals at most
@@ -113,14 +122,14 @@ def render_board(board: Board) -> str:
 # Draws a thing as SVG; None draws nothing.
 Draw = Callable[[Any], str] | None
 
-# Rows of an answer that the table of the page shows; its picture shows more.
-_ROWS = 8
+# Rows of an answer that the page shows.
+_ROWS = 200
 # The last so many answers of a budget are drawn.
 _PICTURES = 12
 _STATES = {"failed": "failed", "reserved": "in doubt: whether it was answered is not known"}
 
 
-def board_page(project: Project, *, budget: str | None = None) -> str:
+def board_page(project: Project, *, budget: str | None = None, back: str | None = None, file: str | None = None) -> str:
     """Return one HTML page for a board about all budgets of a project, or the one named; costs nothing.
 
     The page says what was asked, what was answered and what all of it reveals at most. It loads nothing from elsewhere.
@@ -130,7 +139,7 @@ def board_page(project: Project, *, budget: str | None = None) -> str:
     remarks = () if draw is not None else ("Without pictures: Altair and vl-convert are not installed.",)
     name = "" if project.path is None else plain(project.path.resolve().parent.name)
     day = datetime.now(UTC).date().isoformat()
-    return render_board(Board(accounts, remarks, project=name, day=day))
+    return render_board(Board(accounts, remarks, project=name, day=day), back=back, file=file)
 
 
 def _account(project: Project, budget: Budget, draw: Draw) -> Account:
@@ -155,7 +164,8 @@ def _account(project: Project, budget: Budget, draw: Draw) -> Account:
             questions=questions,
             unanswered=tuple(_unanswered(c) for c in charges if c.state != "committed"),
             amendments=tuple(_amendment(e) for e in ledger.entries() if e.kind == "amend"),
-            verified=f"Sound: {report.describe()}. The last entry's hash is {report.head}.",
+            sound=f"Sound: {report.describe()}.",
+            hash=report.head,
             remarks=_remarks(budget, report, answers=0 if draw is None else len(questions)),
         )
 
@@ -185,13 +195,32 @@ def _questions(ledger: Ledger, answered: Sequence[Charge], draw: Draw) -> tuple[
 
 def _question(ledger: Ledger, charge: Charge, draw: Draw) -> AnsweredCharge:
     release = Release.from_dict(json.loads(ledger.answer(charge.id)))
-    answer: tuple[str, ...] = ("a model",)
+    head: tuple[str, ...] = ()
+    rows: list[tuple[str, ...]] = []
+    note = "A model, from which made-up tables are drawn."
     picture = None
     if release.outputs:
-        answer = tuple(map(plain, table_lines(release, confidence=0.95, most=_ROWS)))
+        head = tuple(map(plain, show_columns(release.parts)))
+        rows = [tuple(map(plain, row)) for row in release.display_rows(0.95)]
+        note = f"{len(rows) - _ROWS} more rows are in the record." if len(rows) > _ROWS else ""
+        note = note if rows else "No row is shown: the notes of the answer say which rows are."
         picture = None if draw is None else draw(release)
-    words = release.cost.describe(), _describe_belief(release)
-    return AnsweredCharge(charge.id, charge.time[:10], plain(release.question), answer, *words, picture)
+    keys = len(release.keys)
+    numeric = tuple(
+        keys <= place and all(map(is_figure, column)) for place, column in enumerate(zip(*rows, strict=True))
+    )
+    return AnsweredCharge(
+        charge.id,
+        charge.time[:10],
+        plain(release.question),
+        head,
+        tuple(rows[:_ROWS]),
+        numeric or (False,) * len(head),
+        release.cost.describe(),
+        _describe_belief(release),
+        note,
+        picture,
+    )
 
 
 def _unanswered(charge: Charge) -> UnansweredCharge:
@@ -203,7 +232,8 @@ def _describe_belief(release: Release) -> str:
     """Return how sure an attacker can be of one person or row after one answer, as `explain` states it."""
     belief = belief_after([release.event], delta=epsilon_and_delta(release.cost)[1])
     seal = "" if release.private else "NOT PRIVATE: its noise was seeded. "
-    return seal + belief.describe(of="it")
+    odd = f", but for a chance of {round_up(belief.chance, digits=2)}" if belief.chance else ""
+    return f"{seal}at most {belief.percent}{odd}"
 
 
 def _together(report: Report, ledger: Ledger) -> str:
@@ -217,7 +247,7 @@ def _together(report: Report, ledger: Ledger) -> str:
     state = "has one value rather than another" if relations == {"replace"} else "is in the table"
     supposed = " (counted as a list of questions that was fixed beforehand)" if belief.chance else ""
     return (
-        f"All {charges} charge{'s' * (charges != 1)} together spent {spent.describe()}. Anyone who knew everything else, "
+        f"All {charges} charge{'s' * (charges != 1)} together spent {spent.describe()}. An attacker who knows everything else, "
         f"and thought it as likely as not that a particular person or row {state}, can be "
         f"{belief.describe(of='it after all of them')}{supposed}."
     )

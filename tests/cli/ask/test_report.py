@@ -39,7 +39,7 @@ def test_a_page_for_a_board(asked: Path, run: Run) -> None:
         "one row, add/remove",
         "c-0001",
         "c-0002",
-        "62.25%",
+        "at most 62.3%",
         "a particular person or row is in the table",
         "67.92%",  # 1 / (1 + exp(-0.75))
         "the cap is now epsilon 3",
@@ -53,7 +53,8 @@ def test_a_page_for_a_board(asked: Path, run: Run) -> None:
     assert "b" not in page.tags
     assert_loads_nothing(page, text)
     assert page.tags.count("img") == 2
-    assert page.tags.count("tr") == 3 + 2  # two releases and an amendment, with their heads: no rows of data
+    # Two releases and an amendment, with their heads; and twice the answers, of one row and of two: no rows of data.
+    assert page.tags.count("tr") == 3 + 2 + 2 * (2 + 3)
     assert str(asked) not in text
 
 

@@ -44,6 +44,7 @@ PAGES = (
     Page("question.plan", "/question/price", form=SQL),
     Page("question.practise", "/question/practise", form=SQL),
     Page("question.ask", "/question/ask", form=SQL, success=303),
+    Page("approval.read", "/waiting/{number}", "/waiting/1", "ana"),
     Page("release.read", "/history"),
     Page("release.read", "/history/{budget}/{charge}", ANSWER, "ana"),
     Page("release.read", "/history/{budget}/{charge}/{shade}.png", f"{ANSWER}/dark.png", "ana"),
@@ -76,6 +77,7 @@ PAGES = (
     Page("audit.read", "/desk"),
     Page("audit.read", "/desk/audit"),
     Page("audit.read", "/desk/board"),
+    Page("audit.read", "/desk/board/file"),
     Page(
         "approval.decide", "/desk/approvals/{number}", "/desk/approvals/1", form={"decision": "declined"}, success=303
     ),
@@ -118,7 +120,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Perso
         store_reports(server.service.settings.collections[0], task_of(), ["tea", "milk"] * 20)
         visitors = {name: person_of(server, name) for name in ROLES}
         assert visitors["ana"].post("/question/ask", **SQL).headers["location"] == ANSWER
-        assert visitors["ana"].post("/question/ask", **SQL | {"epsilon": "0.6"}).status_code == 202
+        assert visitors["ana"].post("/question/ask", **SQL | {"epsilon": "0.6"}).headers["location"] == "/waiting/1"
         wait_for(visitors["ana"], visitors["ana"].post("/models/fit", **FIT).headers["location"])
         wait_for(visitors["ana"], visitors["ana"].post(f"{MODEL}/evaluations", epsilon="0.001").headers["location"])
         yield visitors

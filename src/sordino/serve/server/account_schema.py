@@ -92,6 +92,9 @@ APPROVALS = Table(
     Column("reason", Text),
     _words("created"),
     _words("decided", empty=True),
+    # What was asked, as it was stated, and the form of the page that asked it, which gets the answer: JSON.
+    Column("asked", Text),
+    Column("form", Text),
     sqlite_autoincrement=True,
 )
 JOBS = Table(
@@ -220,6 +223,13 @@ def _add_hands(db: Connection) -> None:
     HANDS.create(db, checkfirst=True)
 
 
+def _add_asked(db: Connection) -> None:
+    columns = {column["name"] for column in inspect(db).get_columns("approvals")}
+    for name in ("asked", "form"):
+        if name not in columns:
+            db.execute(text(f"ALTER TABLE approvals ADD COLUMN {name} TEXT"))
+
+
 # the version of a store is how many it has seen
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _make_first,
@@ -229,4 +239,5 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _add_seen,
     _add_requests,
     _add_hands,
+    _add_asked,
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from sordino.ask.project.serve_settings import ServeSettings
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded
-from sordino.serve.server.access import Visitor, check_access, sees_all
+from sordino.serve.server.access import NotThere, Visitor, check_access, sees_all
 from sordino.serve.server.accounts import Account, Accounts, Token
 from sordino.serve.server.approvals import Approval, Approvals, TwoPerson
 from sordino.serve.server.database import ServerDatabase
@@ -166,6 +166,13 @@ class AccountService:
         check_access(visitor, "approval.read", owner=approval.account)
         return approval
 
+    def keep_form(self, visitor: Visitor, number: int, form: Mapping[str, Any]) -> None:
+        """Keep the form by which a visitor's own question gets its answer once it is approved; raises NotThere for another's."""
+        approval = self.find_approval(visitor, number)
+        if approval.account != visitor.account:
+            raise NotThere
+        self.approvals.keep_form(approval, form)
+
     def decide(
         self, visitor: Visitor, number: int, decision: Literal["approved", "declined"], *, reason: str | None = None
     ) -> Approval:
@@ -193,10 +200,13 @@ class AccountService:
         self.audit_log.append(visitor, "approval.decide", f"{number}: {approval.name}", outcome)
         return decided
 
-    def read_audit_log(self, visitor: Visitor, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
-        """Return lines of the audit log, oldest first."""
+    def read_audit_log(
+        self, visitor: Visitor, *, after: int = 0, most: int = 1000, account: str = "", about: str = "", day: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return lines of the audit log, oldest first: all, or those of an account, about some words, of a day."""
         check_access(visitor, "audit.read")
-        return self.audit_log.lines(after=max(0, after), most=min(max(1, most), 10_000))
+        most = min(max(1, most), 10_000)
+        return self.audit_log.lines(after=max(0, after), most=most, account=account, about=about, day=day)
 
 
 def _printable(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,11 @@ class TwoPerson:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What waits for an officer, or did: the question, its plans, what it reveals at most, and what was decided."""
+    """What waits for an officer, or did: the question, its plans, what it reveals at most, and what was decided.
+
+    `asked` are the questions as they were stated, where they can be said as data, and `form` is the action and the fields of
+    the page that asked, which gets the answer once it is approved; both None where something else asked.
+    """
 
     id: int
     account: int
@@ -83,6 +87,8 @@ class Approval:
     reason: str | None
     created: str
     decided: str | None
+    asked: list[dict[str, Any]] | None
+    form: dict[str, Any] | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the approval as JSON data; `request` is the id that the analyst asks again with."""
@@ -115,7 +121,14 @@ class Approvals:
         self._store = store
 
     def require(
-        self, visitor: Visitor, request: str, plans: Sequence[Plan], *, cost: dict[str, Any], reveals: str
+        self,
+        visitor: Visitor,
+        request: str,
+        plans: Sequence[Plan],
+        *,
+        cost: dict[str, Any],
+        reveals: str,
+        asked: Sequence[Any] = (),
     ) -> None:
         """Return where an officer has approved exactly this; else note that it waits, and raise ApprovalNeeded.
 
@@ -135,6 +148,7 @@ class Approvals:
                 "reveals": reveals,
                 "state": "waiting",
                 "created": self._store.now(),
+                "asked": json.dumps(list(asked)) if asked and all(asked) else None,
             }
             try:
                 with self._store.transact() as db:
@@ -157,6 +171,11 @@ class Approvals:
                 approval=approval.id,
                 request=caller_id,
             )
+
+    def keep_form(self, approval: Approval, form: Mapping[str, Any]) -> None:
+        """Keep the form that asked what waits, so that its page gets the answer later."""
+        with self._store.transact() as db:
+            db.execute(update(APPROVALS).where(APPROVALS.c.id == approval.id).values(form=json.dumps(dict(form))))
 
     def state_of(self, request: str) -> str | None:
         """Return whether what has this request id waits or was decided, None where nothing has it."""
@@ -206,4 +225,7 @@ def _join_accounts() -> Any:
 
 def _approval(row: Row[Any]) -> Approval:
     plain = dict(row._mapping)
-    return Approval(**{**plain, "cost": json.loads(plain["cost"]), "plans": json.loads(plain["plans"])})
+    data = {
+        name: None if plain[name] is None else json.loads(plain[name]) for name in ("cost", "plans", "asked", "form")
+    }
+    return Approval(**{**plain, **data})

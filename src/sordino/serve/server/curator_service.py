@@ -150,7 +150,9 @@ class CuratorService:
             if not self._is_known(curator, plan, name)
         ]
         if new:
-            self.require_approval(visitor, bound, [plan for _, plan, _ in parts])
+            self.require_approval(
+                visitor, bound, [plan for _, plan, _ in parts], asked=[words for _, _, words in parts]
+            )
         if len(new) > 1:
             Batch(tuple(new), asked.confidence).check_covered(parts[0][0].remaining)
         return [
@@ -269,10 +271,12 @@ class CuratorService:
     def _is_stored(self, curator: Curator, plan: Plan, request: str | None) -> bool:
         return request is not None and curator.ledger.recall(request, plan.identity()) is not None
 
-    def require_approval(self, visitor: Visitor, bound: str | None, plans: Sequence[Plan]) -> None:
+    def require_approval(
+        self, visitor: Visitor, bound: str | None, plans: Sequence[Plan], *, asked: Sequence[Any] = ()
+    ) -> None:
         """Raise ApprovalNeeded where plans together cost more than an analyst spends alone, and no officer approved them.
 
-        `bound` is the request id as `bind` returns it.
+        `bound` is the request id as `bind` returns it, `asked` the questions as `describe_asked` does, for the officer to read.
         """
         if not self.needs_officer(visitor, plans):
             return
@@ -292,7 +296,9 @@ class CuratorService:
             explain_loss(p.cost, p.event, p.neighbors.relation, p.protects.describe_unit()) for p in plans
         )
         try:
-            self.account_service.approvals.require(visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals)
+            self.account_service.approvals.require(
+                visitor, bound, plans, cost=loss_to_numbers(cost), reveals=reveals, asked=asked
+            )
         except ApprovalNeeded as error:
             if state is None:
                 about = f"{error.approval}: {'; '.join(f'{p.table_name}: {p.words}' for p in plans)}"

@@ -57,9 +57,14 @@ class AuditLog:
         except (StoreUnusable, IntegrityError):
             _LOG.warning("the audit log could not be written: %s, %s", action, outcome)
 
-    def lines(self, *, after: int = 0, most: int = 1000) -> list[dict[str, Any]]:
-        """Return lines, oldest first, from the one after a number on."""
+    def lines(
+        self, *, after: int = 0, most: int = 1000, account: str = "", about: str = "", day: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return lines, oldest first, from the one after a number on; of an account, about words, of a day where stated."""
         statement = select(AUDIT).where(AUDIT.c.id > after).order_by(AUDIT.c.id).limit(most)
+        statement = statement.where(AUDIT.c.account == account) if account else statement
+        statement = statement.where(AUDIT.c.object.icontains(about, autoescape=True)) if about else statement
+        statement = statement.where(AUDIT.c.time.startswith(day, autoescape=True)) if day else statement
         with self._store.read() as db:
             return [dict(row._mapping) for row in db.execute(statement)]
 

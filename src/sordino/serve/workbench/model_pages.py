@@ -34,6 +34,7 @@ from sordino.serve.workbench.page_route import (
     split_lines,
 )
 from sordino.serve.workbench.question_pages import left_of, release_words, table_of
+from sordino.serve.workbench.waiting_pages import wait_for_officer
 from sordino.synth.methods import METHODS, load_method, method_steps, methods_with
 
 # ---- A fit by form: its fields become what `POST /v1/models` takes. It sees declared columns only
@@ -161,7 +162,7 @@ async def fit(request: Request, session: Changing) -> Response:
             request, session.visitor, lambda: _models(request).fit(session.visitor, options, request=key)
         )
     except ApprovalNeeded as error:
-        return _wait(request, session, error, form, "/models/fit")
+        return await wait_for_officer(request, session, error, {**form, "request_id": key}, "/models/fit")
     return go(f"/jobs/{job.id}")
 
 
@@ -300,7 +301,8 @@ async def evaluate(request: Request, session: Changing, number: StoredInt) -> Re
             request, session.visitor, lambda: evaluations.begin(session.visitor, number, options, request=key)
         )
     except ApprovalNeeded as error:
-        return _wait(request, session, error, form, f"/models/{number}/evaluations")
+        action = f"/models/{number}/evaluations"
+        return await wait_for_officer(request, session, error, {**form, "request_id": key}, action)
     return go(f"/jobs/{job.id}")
 
 
@@ -361,12 +363,6 @@ async def _show_price(
     unknown = await run_in_threadpool(service.ledger(budget["budget"]).unknown)
     words = {"question": plan.words, "cost": plan.cost.describe(), "amount": cost, "unknown": unknown}
     return fragment("model_price.html", left=left, officer=officer, steps=steps, **words)
-
-
-def _wait(request: Request, session: Session, error: ApprovalNeeded, form: dict[str, str], action: str) -> Response:
-    again = {name: value for name, value in form.items() if name != "csrf_token"}
-    words = {"words": words_of(error), "again": again, "action": action}
-    return page(request, "waiting.html", session, status=202, **words)
 
 
 def _file(name: str) -> dict[str, str]:

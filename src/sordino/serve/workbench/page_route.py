@@ -45,6 +45,7 @@ _NAVIGATION = (
     ("/epsilon", "Choose epsilon", "table.read"),
     ("/declare", "Declare a table", "table.read"),
     ("/desk", "Desk", "audit.read"),
+    ("/desk/board", "For the board", "audit.read"),
 )
 
 
@@ -103,6 +104,11 @@ async def pick(request: Request, *names: str) -> dict[str, str]:
     """Return the fields of a form by their names, empty where they are missing."""
     form = await read_form(request)
     return {name: form.get(name, "").strip() for name in names}
+
+
+def read_search(request: Request, *names: str) -> dict[str, str]:
+    """Return what a page is searched by, from its address: each name's words, empty where they are missing."""
+    return {name: request.query_params.get(name, "").strip()[:200] for name in names}
 
 
 def split_lines(text: str) -> list[str]:

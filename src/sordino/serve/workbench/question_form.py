@@ -56,7 +56,7 @@ def build_select(table: Mapping[str, Any], form: Mapping[str, str]) -> str:
     >>> fields = {"measure:2": "quantile", "of:2": "age", "part:2": "0.9", "match": "any"}
     >>> fields |= {"column:1": "age", "operator:1": "is one of", "value:1": "3, 5", "column:2": "age", "value:2": "9"}
     >>> build_select(people, fields)
-    'SELECT COUNT(*) AS count, QUANTILE_CONT(age, 0.9) AS quantile FROM people WHERE age IN (3, 5) OR age = 9'
+    'SELECT COUNT(*) AS "count", QUANTILE_CONT(age, 0.9) AS quantile FROM people WHERE age IN (3, 5) OR age = 9'
     """
     columns: Columns = table["columns"]
     groups = [_name(column) for column in columns if form.get(f"group:{column}")]
@@ -74,8 +74,8 @@ def ready_questions(table: Mapping[str, Any]) -> list[dict[str, str]]:
     >>> columns = {"age": {"type": "integer"}, "sex": {"type": "category", "values": ["f", "m"]}}
     >>> for fields in ready_questions({"name": "people", "columns": columns}):
     ...     print(build_select({"name": "people", "columns": columns}, fields))
-    SELECT COUNT(*) AS count FROM people
-    SELECT sex, COUNT(*) AS count FROM people GROUP BY sex
+    SELECT COUNT(*) AS "count" FROM people
+    SELECT sex, COUNT(*) AS "count" FROM people GROUP BY sex
     SELECT sex, AVG(age) AS mean FROM people GROUP BY sex
     """
     columns: Columns = table["columns"]

@@ -18,7 +18,7 @@ from sordino.ask.queries.sql.parse import SqlText
 from sordino.core.accounting.belief import belief_within
 from sordino.core.errors import ApprovalNeeded, DeclarationError, QuestionRefused
 from sordino.core.loss import round_up
-from sordino.core.release import Release, show_columns
+from sordino.core.release import Release, is_figure, show_columns
 from sordino.serve.server.access import NotThere, Visitor
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_request import read_form, run_work, service_of
@@ -33,6 +33,7 @@ from sordino.serve.workbench.question_form import (
     filter_operators,
     ready_questions,
 )
+from sordino.serve.workbench.waiting_pages import wait_for_officer
 
 # ---- Where in a text an error stands, by the line and column that its words name. It reads words and the text
 # asked, no data
@@ -253,9 +254,7 @@ async def ask(request: Request, session: Changing) -> Response:
     try:
         answers = await run_work(request, session.visitor, work)
     except ApprovalNeeded as error:
-        words = words_of(error)
-        again = {k: v for k, v in form.items() if k != "csrf_token"}
-        return page(request, "waiting.html", session, status=202, words=words, again=again, action="/question/ask")
+        return await wait_for_officer(request, session, error, {**form, "request_id": key}, "/question/ask")
     if len(answers) > 1:
         return go("/history")
     budget = service.project.tables[answers[0].table_name].budget
@@ -271,21 +270,11 @@ def release_words(release: Release) -> dict[str, Any]:
         "head": show_columns(release.parts),
         "rows": rows,
         "keys": len(release.keys),
-        "numeric": [
-            len(release.keys) <= place and all(map(_is_figure, column)) for place, column in enumerate(columns)
-        ],
+        "numeric": [len(release.keys) <= place and all(map(is_figure, column)) for place, column in enumerate(columns)],
         "summary": release.summary(),
         "remarks": release.remarks,
         "mechanisms": [(o.name, o.mechanism) for o in release.outputs],
     }
-
-
-_FIGURE = re.compile(r"[-+−]?\d.*|")
-
-
-def _is_figure(cell: str) -> bool:
-    """Return whether a cell is a number or an interval, which stand on the right; an empty one is no word either."""
-    return _FIGURE.fullmatch(cell) is not None
 
 
 def _promise(service: CuratorService, visitor: Visitor, name: str) -> str:

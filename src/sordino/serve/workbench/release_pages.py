@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -10,7 +11,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
+from sordino.ask.curator.charging import share_of_table
 from sordino.core.errors import DeclarationError
+from sordino.core.ledger.records import Charge
 from sordino.core.release import Release
 from sordino.core.release_exports import csv_text
 from sordino.reporting.charts import plot
@@ -20,7 +23,7 @@ from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_request import run_work, service_of
 from sordino.serve.server.sessions import Session
 from sordino.serve.workbench.local_door import LocalSessions
-from sordino.serve.workbench.page_route import HEADERS, PICTURE_HEADERS, PageRoute, Reading, page
+from sordino.serve.workbench.page_route import HEADERS, PICTURE_HEADERS, PageRoute, Reading, page, read_search
 from sordino.serve.workbench.question_pages import release_words
 from sordino.serve.workbench.repeat import Repeat, notebook_of, script_of, sql_of
 
@@ -36,8 +39,11 @@ _KINDS = {
 
 @RELEASE_PAGES.get("/history")
 async def show_history(request: Request, session: Reading) -> Response:
-    """Show every charge that the visitor may see, the newest first."""
-    charges = await run_in_threadpool(service_of(request).charges, session.visitor)
+    """Show every charge that the visitor may see, the newest first: all, or those of an account, a table, a day, with words."""
+    service = service_of(request)
+    search = read_search(request, "account", "table", "day", "words")
+    everything = await run_in_threadpool(service.charges, session.visitor)
+    charges = [(budget, charge) for budget, charge in everything if _fits(charge, search)]
     lines = [
         {
             "path": f"/history/{quote(budget, safe='')}/{quote(charge.id, safe='')}",
@@ -51,7 +57,19 @@ async def show_history(request: Request, session: Reading) -> Response:
         }
         for budget, charge in reversed(charges)
     ]
-    return page(request, "history.html", session, lines=lines)
+    accounts = sorted({charge.spender for _, charge in everything if charge.spender})
+    words: dict[str, Any] = {"search": search, "accounts": accounts, "tables": list(service.project.tables)}
+    return page(request, "history.html", session, lines=lines, any=bool(everything), **words)
+
+
+def _fits(charge: Charge, search: Mapping[str, str]) -> bool:
+    """Return whether a charge is what a history is searched for; what is not stated fits all."""
+    return (
+        search["account"] in ("", charge.spender)
+        and (not search["table"] or share_of_table(charge.note, search["table"]) > 0)
+        and charge.time.startswith(search["day"])
+        and search["words"].lower() in charge.note.lower()
+    )
 
 
 @RELEASE_PAGES.get("/history/{budget}/{charge}")

@@ -13,10 +13,12 @@ from sordino.serve.workbench.epsilon_pages import EPSILON_PAGES
 from sordino.serve.workbench.model_pages import MODEL_PAGES
 from sordino.serve.workbench.question_pages import QUESTION_PAGES
 from sordino.serve.workbench.release_pages import RELEASE_PAGES
+from sordino.serve.workbench.waiting_pages import WAITING_PAGES
 
 PAGE_ROUTERS = (
     SESSION_PAGES,
     QUESTION_PAGES,
+    WAITING_PAGES,
     RELEASE_PAGES,
     MODEL_PAGES,
     COLLECTION_PAGES,
