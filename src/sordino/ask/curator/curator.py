@@ -23,6 +23,7 @@ from sordino.ask.curator.batch import Batch, advise, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
 from sordino.ask.curator.dummy_table import check_target, dummy_curator, open_dummy
 from sordino.ask.curator.explain import explain
+from sordino.ask.curator.foreign_event import plan_event
 from sordino.ask.curator.found_bounds_procedure import plan_with_found_bounds
 from sordino.ask.curator.joined_rows import JoinedRows
 from sordino.ask.curator.plan import (
@@ -530,11 +531,7 @@ class Curator(TableFace):
         Raises DeclarationError for an event that is not counted here, or is about another unit or relation; QuestionRefused
         where the cap cannot count it; BudgetExhausted where the budget does not cover it. Nothing is charged in these cases.
         """
-        from sordino.ask.curator.foreign_event import plan_event
-
-        plan = plan_event(
-            event, self._table, note=note, delta=delta, neighbors=neighbors, privacy_unit=privacy_unit
-        )
+        plan = plan_event(event, self._table, note=note, delta=delta, neighbors=neighbors, privacy_unit=privacy_unit)
         charged = self._charging.charge_new(plan)
         release = self._charging.make_release(plan, charged, ReleaseContent())
         self._charging.commit(charged, release.to_json())

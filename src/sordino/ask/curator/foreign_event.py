@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,8 @@ from sordino.core.accounting.event_fields import read_delta
 from sordino.core.accounting.events import Composed
 from sordino.core.accounting.repeated import is_sampled, read_event
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, Number, PureDP, check_text, to_fraction
+from sordino.core.ledger.ledger import check_text
+from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, Number, PureDP, to_fraction
 from sordino.core.neighbors import Neighbors
 
 # An epsilon that follows from a delta is rounded up to so many parts.
@@ -59,7 +61,8 @@ def _check_match(table: Neighbors, relation: str | None, privacy_unit: str | Non
     """Raise DeclarationError for a relation or a privacy unit that is not the table's."""
     if relation is not None and relation != table.relation:
         raise DeclarationError(
-            f"is {relation!r:.40}, and the table is declared with {table.relation!r}: an event of the one does not count for the other",
+            f"is {relation!r:.40}, and the table is declared with {table.relation!r}: an event of the one does not count for the "
+            "other",
             key="neighbors",
         )
     unit = "row" if table.people is None else table.people
@@ -85,8 +88,8 @@ def _count(event: Event, cap: Loss, delta: Number | None) -> tuple[Event, Loss]:
     if isinstance(cap, PureDP) or (delta is None and epsilon is not None):
         if epsilon is None:
             raise QuestionRefused(
-                "the event has no pure epsilon, as with Gaussian noise: this budget counts epsilon alone; open one of epsilon and "
-                "delta, or of rho"
+                "the event has no pure epsilon, as with Gaussian noise: this budget counts epsilon alone; open one of epsilon "
+                "and delta, or of rho"
             )
         return event, PureDP(epsilon)
     if delta is None:
@@ -94,11 +97,11 @@ def _count(event: Event, cap: Loss, delta: Number | None) -> tuple[Event, Loss]:
         if pair is not None:
             return event, ApproxDP(*pair)
         raise DeclarationError(
-            "is missing: an event without a pure epsilon is charged as (epsilon, delta), such as delta='1e-6'", key="delta"
+            "is missing: an event without a pure epsilon is charged as (epsilon, delta), such as delta='1e-6'",
+            key="delta",
         )
     target = read_delta(delta)
     # The run is fixed beforehand, so the least of all bounds holds for it; a float, rounded up again.
     bound = best([event], target).epsilon
-    rounded = Fraction(-(-to_fraction(repr(bound), name="epsilon") * _EPSILON_PARTS // 1) * -1, _EPSILON_PARTS * -1)
-    certified = Composed((event,), (abs(rounded), target))
-    return certified, ApproxDP(abs(rounded), target)
+    epsilon = Fraction(math.ceil(to_fraction(bound, name="epsilon") * _EPSILON_PARTS), _EPSILON_PARTS)
+    return Composed((event,), (epsilon, target)), ApproxDP(epsilon, target)

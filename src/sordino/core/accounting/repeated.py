@@ -163,6 +163,8 @@ def _read(event: Any, depth: int) -> Event:
     if name in _READERS:
         try:
             return _READERS[name](event, depth - 1)
+        except DeclarationError:
+            raise
         except (AttributeError, TypeError, ValueError):
             raise DeclarationError(f"is a {name} without the fields of dp_accounting's", key="event") from None
     if isinstance(event, Event):
