@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from argon2 import PasswordHasher
 
+from answer_schemas import check_answer
 from sordino.core.loss import PureDP
 from sordino.serve.server.accounts import Accounts
 from sordino.serve.server.curator_service import CuratorService
@@ -75,7 +76,7 @@ class Served:
     def send(
         self, method: str, path: str, *, who: str | None = "ana", headers: Mapping[str, str] | None = None, **more: Any
     ) -> httpx.Response:
-        """Send a request as an account, and return the answer."""
+        """Send a request as an account, and return the answer, which is as the OpenAPI document says."""
         sent = dict(headers or {}) | ({} if who is None else {"authorization": f"Bearer {self.tokens[who]}"})
 
         async def run() -> httpx.Response:
@@ -83,7 +84,9 @@ class Served:
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
                 return await client.request(method, path, headers=sent, **more)
 
-        return asyncio.run(run())
+        answer = asyncio.run(run())
+        check_answer(self.app, method, path, answer)
+        return answer
 
     def ask(
         self, sql: str = COUNT, *, epsilon: str = "0.1", key: str | None = None, who: str = "ana"

@@ -285,6 +285,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "ledger export": [("--output", "e.jsonl", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger amend": [("--reason", "why", "--rename", "old=people", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger new": [("--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
+    "ledger backup": [("copies", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger restore": [("old.ledger", "--reason", "why", "--budget", "people", *_PEOPLE, "--quiet")],
     "ledger move": [("postgresql://127.0.0.1:9/none#x", "--budget", "people", *_PEOPLE, "--quiet")],
     "series open": [

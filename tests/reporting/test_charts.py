@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.point_estimate import PointEstimate
@@ -27,7 +28,7 @@ from sordino.core.release import Key, Output, Release
 from sordino.errors import DeclarationError
 from sordino.reporting.charts import plot
 from sordino.reporting.picture import save
-from sordino.sensitivity import list_neighborhoods
+from sordino.sensitivity import list_neighborhoods, sensitivity_profile
 
 LAW = DiscreteLaplace(Fraction(3))
 ONE = Fraction(1)
@@ -333,3 +334,36 @@ def test_a_histogram_stands_upright(grouped: Any, upright: bool) -> None:
     while "layer" in layers[0]:
         layers = layers[0]["layer"]
     assert (layers[0]["encoding"]["y"]["field"] == "value") is upright
+
+
+def test_quantiles_lie_on_one_axis_however_they_were_asked() -> None:
+    """Several levels of one question, and several questions of one level each: one panel, in the order they were asked."""
+    table = protect(
+        pa.table({"age": list(range(100))}), domain=sd.Domain({"age": sd.Integer(0, 100)}), budget=sd.PureDP(10**6)
+    )
+    apart = sd.plot(table.ask([sd.quantile("age", q) for q in (0.1, 0.5, 0.9)], epsilon=1000)).spec()
+    levels = [row["level"] for data in _data(apart) for row in data if "level" in row]
+    assert list(dict.fromkeys(levels)) == ["0.1", "0.5", "0.9"]
+    # a question of another column has a panel of its own
+    other = sd.plot(table.ask([sd.quantile("age", 0.1), sd.count()], epsilon=1000)).spec()
+    assert "hconcat" in other
+
+
+def _data(part: Any) -> list[list[dict[str, Any]]]:
+    if isinstance(part, dict):
+        own = [part["data"]["values"]] if isinstance(part.get("data"), dict) and "values" in part["data"] else []
+        return [*own, *(rows for key, value in part.items() if key != "data" for rows in _data(value))]
+    return [rows for one in part for rows in _data(one)] if isinstance(part, list) else []
+
+
+def test_eight_queries_have_a_panel_each() -> None:
+    queries = ["mean", "median", "count", "sum", "std", "var", "quantile:0.25", "quantile:0.9"]
+    profile = sensitivity_profile([1, 2, 3, 10, 11], [1, 3, 10], queries=queries, distances=range(1, 3))
+    spec = sd.plot(profile).spec()
+    assert [panel["title"]["text"] for panel in spec["concat"]] == queries
+    for panel, query in zip(spec["concat"], queries, strict=True):
+        rows = [row for data in _data(panel) for row in data]
+        assert {row["query"] for row in rows} == {query}
+        # both relations and both scopes, at each distance
+        assert len(rows) == 8
+    assert "facet" in sd.plot(sensitivity_profile([1, 2, 3], [1, 3], queries=queries[:3], distances=[1])).spec()

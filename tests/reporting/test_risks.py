@@ -24,6 +24,11 @@ DENSITIES = Densities(
 )
 
 
+def words_of(picture: Any) -> str:
+    """Return the text of a picture, with the line under its title in one piece."""
+    return json.dumps(picture.spec()).replace('", "', " ")
+
+
 def risks(**more: Any) -> Risks:
     figures: dict[str, Any] = {
         "subject": "the mean",
@@ -44,7 +49,7 @@ def test_it_renders(tmp_path: Path, ending: str) -> None:
 
 
 def test_what_is_drawn() -> None:
-    spec = json.dumps(plot(risks()).spec())
+    spec = words_of(plot(risks()))
     assert "exact risk: reached at epsilon 0.43" in spec
     assert "closed-form upper bound: reached at epsilon 0.38" in spec
     assert "the requested risk, 0.333333" in spec
@@ -55,8 +60,8 @@ def test_what_is_drawn() -> None:
 
 
 def test_without_an_exact_risk_or_an_epsilon() -> None:
-    assert "too many worlds to count" in json.dumps(plot(risks(counted=False)).spec())
-    assert "no epsilon reaches the risk" in json.dumps(plot(risks(exact=None, bound=None)).spec())
+    assert "too many worlds to count" in words_of(plot(risks(counted=False)))
+    assert "no epsilon reaches the risk" in words_of(plot(risks(exact=None, bound=None)))
 
 
 def test_many_worlds_and_none() -> None:
@@ -205,4 +210,15 @@ def test_assessed_risks_are_drawn_up_to_the_epsilon_asked_for_with_what_is_looke
 
 def test_at_epsilon_0_there_is_no_density_to_draw() -> None:
     found = assess_risk([1, 2, 3, 10], size=3, query="mean", risk="1/3", epsilon=0, output=2)
-    assert "at epsilon 0 the noise has no scale" in json.dumps(plot(found).spec())
+    assert "at epsilon 0 the noise has no scale" in words_of(plot(found))
+
+
+def test_nine_hundred_worlds_are_drawn_by_their_answers() -> None:
+    """Worlds of one answer are equally likely: a circle each, as large as there are worlds, and all of them are there."""
+    found = assess_risk(range(1, 13), size=6, query="mean", risk="1/3", output=6, epsilon=1)
+    circles = [row for row in points(plot(found).spec()["hconcat"][1]["vconcat"][-1]) if "worlds" in row]
+    assert sum(row["worlds"] for row in circles) == 924
+    assert len({row["answer"] for row in circles}) == 37 == len(circles)
+    assert sum(row["worlds"] * row["posterior"] for row in circles) == pytest.approx(1)
+    assert max(circles, key=lambda row: row["posterior"])["answer"] == 6
+    assert "924 worlds by their answer" in words_of(plot(found))

@@ -163,8 +163,9 @@ def test_a_curator_answers_all_that_a_forest_asks(budget: str, fits: str, wide: 
         name="people", rng=sd.Rng.seeded(1),
     )  # fmt: skip
     tiers = []
-    every = list(itertools.product((1, 2, 4, 8, 16), ((), "survived")))
-    # Which of them are forests is a matter of few losses where noise is Gaussian: there all are fitted.
+    # Which of them are forests is a matter of few losses where noise is Gaussian: there more are tried, and all are fitted.
+    parts = (1, 4, 5, 6, 8, 10, 12, 16, 24) if budget == "rho" else (1, 2, 4, 8, 16)
+    every = list(itertools.product(parts, ((), "survived")))
     for part, predict in every if fits == "all" or budget == "rho" else [every[place] for place in (0, 3, 4, 7, 9)]:
         asked: dict[str, Any] = {
             name: Fraction(value) / part if name != "delta" else value for name, value in loss.items()

@@ -628,12 +628,43 @@ def test_the_variance_of_each_cell_and_range_is_that_of_its_replicates(relation:
     assert estimate.noise[2].parts == ()
 
 
-def test_ordered_columns_are_measured_with_gaussian_noise() -> None:
-    question = sd.tabulate([["year"]], ordered=["year"])
-    with pytest.raises(sd.errors.QuestionRefused, match="Gaussian noise: state a rho, or an epsilon with a delta"):
-        protect(rows(10), DOMAIN).plan(question, epsilon=1)
+@pytest.mark.parametrize("finish", ["linear", "whole"])
+def test_ranges_have_intervals_under_a_pure_epsilon(finish: Any) -> None:
+    """Laplace noise measures single keys: the plan states the error of the widest range, and a query adds one up."""
+    people = protect(rows(), DOMAIN, budget=sd.PureDP(10**9))
+    question = sd.tabulate([["income"], ["sex", "income"], []], finish=finish, ordered=["income"])
+    plan = people.plan(question, epsilon=1)
+    value, low, high = range_cells(people.ask(plan), 11, 73)
+    assert low <= value <= high
+    exact = sum(1 for row in whole_rows(rows(), {"income", "sex"}) if 11 <= row["income"] <= 73)
+    assert abs(value - exact) < 2 * widest_range(plan, "income", "income")
+    # Intervals of whole tables reach to the value that is shown.
+    assert (high - low) / 2 < (1.2 if finish == "linear" else 1.5) * widest_range(plan, "income", "income")
+    assert range_cells(people.ask(question, epsilon=HUGE), 11, 73)[0] == pytest.approx(exact, abs=0.1)
+
+
+def test_the_variance_of_ranges_under_laplace_noise_is_that_of_its_replicates() -> None:
+    people = protect(rows(), DOMAIN, budget=sd.PureDP(10))
+    bins = sd.col("income").bin(width=10)
+    plan = people.plan(sd.tabulate([["sex", bins], [bins], []], finish="linear", ordered=["income"]), epsilon=1)
+    estimate = people.ask(plan).outputs[0].estimate
+    assert isinstance(estimate, TableCells)
+    drawn = estimate.draw(6000, ReplicateStream(b"ranges").points) - np.array(estimate.cells)
+    keys = estimate.sizes[1]
+    own = drawn[:, 2 * keys : 3 * keys]
+    sums = [own[:, low:high].sum(axis=1).std() for low in range(keys) for high in range(low + 1, keys + 1)]
+    # A plan takes a range's tails for those of Laplace noise.
+    assert widest_range(plan, "income", "income") == pytest.approx(2.1183 * max(sums), rel=0.06)
+
+
+def test_epsilon_and_delta_take_the_noise_of_the_least_error_over_ranges() -> None:
     people = protect(rows(10), DOMAIN, budget=sd.ApproxDP(10, "1e-3"))
-    assert people.plan(question, epsilon=1, delta="1e-6").error(0.95)
+    question = sd.tabulate([["income"]], ordered=["income"])
+    # 91 keys in the basis of ranges: single keys have less error under Laplace noise, ranges more.
+    gaussian = people.plan(question, epsilon="0.1", delta="0.0009")
+    assert "Gaussian" in str(gaussian.to_dict())
+    laplace = protect(rows(10), DOMAIN, budget=sd.PureDP(10)).plan(question, epsilon="0.1")
+    assert widest_range(gaussian, "income", "income") < widest_range(laplace, "income", "income")
 
 
 # ---- Nested areas
@@ -835,11 +866,10 @@ def people_keys(domain: sd.Domain, name: str) -> tuple[Any, ...]:
     return compile_tabulation(sd.tabulate([[name]]), domain).keys[0].labels
 
 
-# Ordered columns are measured with Gaussian noise alone.
 @pytest.mark.parametrize(
     ("loss", "ordered"),
-    [({"rho": "0.002"}, []), ({"rho": "0.002"}, ["year"]), ({"epsilon": "0.05"}, [])],
-    ids=["rho", "rho ordered", "epsilon"],
+    [({"rho": "0.002"}, []), ({"rho": "0.002"}, ["year"]), ({"epsilon": "0.05"}, []), ({"epsilon": "0.05"}, ["year"])],
+    ids=["rho", "rho ordered", "epsilon", "epsilon ordered"],
 )
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 def test_tables_agree_with_public_counts(loss: dict[str, Any], finish: Any, ordered: list[str]) -> None:

@@ -15,7 +15,7 @@ from sordino import __version__
 from sordino.cli.ask.ask import ask
 from sordino.cli.ask.audit_question import audit
 from sordino.cli.ask.budget import budget
-from sordino.cli.ask.ledger_commands import amend, export, move, new, restore, verify
+from sordino.cli.ask.ledger_commands import amend, backup, export, move, new, restore, verify
 from sordino.cli.ask.past_releases import explain, releases, report, show
 from sordino.cli.ask.plan_question import plan
 from sordino.cli.ask.search_bounds import bounds, caps
@@ -127,6 +127,7 @@ _LEDGER: Commands = (
     ("export", export, "sordino ledger export -o charges.jsonl"),
     ("amend", amend, 'sordino ledger amend --reason "the ethics board raised the cap"'),
     ("new", new, 'sordino ledger new --reason "the disk was lost, and no backup has it"'),
+    ("backup", backup, "sordino ledger backup backups/2026-11-24"),
     ("restore", restore, 'sordino ledger restore backups/people.ledger --reason "the disk was lost"'),
     ("move", move, "sordino ledger move postgresql://db.example.org/ledgers#people"),
 )
@@ -205,7 +206,11 @@ def _add_group(
 for _panel, _commands in _PANELS.items():
     _add(app, _commands, panel=_panel)
 _add_group(
-    app, "ledger", _LEDGER, help="Verify, export, amend, replace, restore or move the ledger.", panel="Look back"
+    app,
+    "ledger",
+    _LEDGER,
+    help="Verify, export, amend, back up, restore, replace or move the ledger.",
+    panel="Look back",
 )
 _add_group(
     app, "series", _SERIES, help="Release a number a day, or a week, for years: one charge for all.", panel="Ask"

@@ -26,7 +26,7 @@ from sordino.ask.curator.plan import (
     TableContext,
     price,
 )
-from sordino.ask.curator.question_reading import register_procedure
+from sordino.ask.curator.procedures import register_procedure
 from sordino.ask.queries.aggregates.sums import require_bounds
 from sordino.ask.queries.build import Column, label
 from sordino.ask.queries.expressions.bound_number import BoundNumber

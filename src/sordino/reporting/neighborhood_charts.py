@@ -84,7 +84,14 @@ def draw_local_noise(found: LocalNoise, confidence: float, title: str | None) ->
         ),
     ]
     panels = [_densities(found, outputs, names), _losses(found, outputs)]
-    heading = title or f"Noise scaled by local sensitivity tells two neighbors apart: the {found.query}"
+    # Of one width the loss is at most the distance of the answers over it, which local sensitivity covers.
+    if found.scales[0] != found.scales[1]:
+        verdict = "tells two neighbors apart"
+    elif found.answers[0] != found.answers[1]:
+        verdict = "is as wide for both neighbors, and keeps the promise here"
+    else:
+        verdict = "tells nothing of these two neighbors"
+    heading = title or f"Noise scaled by local sensitivity {verdict}: the {found.query}"
     both = join_panels(panels).resolve_scale(color="independent", strokeDash="independent")
     return add_title(both, heading, notes, width=700, mark="it breaks the promise, to show why")
 

@@ -6,7 +6,7 @@ It knows the columns of a profile; not how a sensitivity is computed, nor what i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.core.errors import DeclarationError
@@ -21,6 +21,8 @@ PROFILE_COLUMNS = ("query", "distance", "scope", "relation", "value", "exact")
 _RELATIONS = {"add_remove": "add/remove (unbounded)", "replace": "replace (bounded)"}
 _SCOPES = {"global": "global: any table of the size", "local": "local: this table"}
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
+# Queries that share a panel: more lie on one another.
+_MOST_TOGETHER = 5
 # If the largest value of one query is so many times that of another, a log scale shows both.
 _WIDE_APART = 50
 
@@ -42,6 +44,8 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
     points, undrawn = _points(table.to_pylist())
     if not points:
         raise DeclarationError("this profile has no finite value to draw")
+    if len({p["query"] for p in points}) > _MOST_TOGETHER and not any(row.get("column") for row in table.to_pylist()):
+        return _draw_apart(table, points, undrawn, title)
     panels = _panels(points)
     one = len(panels) == 1
     notes = [panels[0]] if one else []
@@ -61,6 +65,61 @@ def draw(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, st
     chart = chart if one else _facet(chart, points)
     width = 520 if one else 300 * across
     return add_title(chart, title or "Sensitivity against distance", notes, width=width, mark=_mark(table))
+
+
+def _draw_apart(
+    table: Any, points: list[dict[str, Any]], undrawn: Mapping[str, Any], title: str | None
+) -> tuple[AnyChart, str]:
+    """Return the chart of many queries, each in a panel and on a scale of its own, and its title.
+
+    The relation is the color, and the table's own sensitivity a dashed line beside the global one.
+    """
+    import altair as alt
+
+    queries = list(dict.fromkeys(p["query"] for p in points))
+    relations = [name for name in _RELATIONS.values() if any(p["across"] == name for p in points)]
+    scopes = [name for name in _SCOPES.values() if any(p["down"] == name for p in points)]
+    distances = sorted({p["distance"] for p in points})
+    axis = alt.Axis(format="d", tickMinStep=1, values=distances if len(distances) <= 10 else alt.Undefined)
+    ends = alt.Scale(domain=[distances[0] - 0.2, distances[-1] + 0.2], nice=False, zero=False)
+    bottom = alt.Legend(orient="bottom", labelLimit=260)
+    color = alt.Color(
+        field="across",
+        type="nominal",
+        title=None,
+        scale=alt.Scale(domain=relations, range=list(COLORS[: len(relations)])),
+        legend=bottom,
+    )
+    dash = alt.StrokeDash(
+        field="down",
+        type="nominal",
+        title=None,
+        scale=alt.Scale(domain=scopes, range=[[1, 0], [5, 3]][: len(scopes)]),
+        legend=bottom,
+    )
+    detail = alt.Detail(field="down", type="nominal")
+    tips = [alt.Tooltip(field=name) for name in ("query", "distance", "value", "exact", "across", "down")]
+    panels = []
+    for query in queries:
+        base = alt.Chart(data_of([p for p in points if p["query"] == query])).encode(
+            x=alt.X(field="distance", type="quantitative", title="distance k", scale=ends, axis=axis),
+            y=alt.Y(field="value", type="quantitative", title="sensitivity", axis=alt.Axis(tickCount=4)),
+            color=color,
+        )
+        line = base.mark_line(strokeWidth=1.6).encode(strokeDash=dash)
+        full = base.mark_point(filled=True, size=45, opacity=1).encode(detail=detail, tooltip=tips)
+        hollow = base.mark_point(fill="white", size=45, opacity=1).encode(detail=detail, tooltip=tips)
+        layers = [line, full.transform_filter("datum.exact"), hollow.transform_filter("!datum.exact")]
+        heading = alt.TitleParams(text=query, anchor="start", fontSize=12)
+        panels.append(alt.layer(*layers).properties(width=150, height=110, title=heading))
+    across = min(4, len(panels))
+    notes = ["each query on a scale of its own"]
+    if not all(p["exact"] for p in points):
+        notes[0] += "; hollow marks: a bound, the true value may be smaller"
+    if undrawn:
+        notes.append(f"not drawn wherever unbounded or unknown: {', '.join(undrawn)}")
+    chart = alt.concat(*panels, columns=across)
+    return add_title(chart, title or "Sensitivity against distance", notes, width=210 * across, mark=_mark(table))
 
 
 def _points(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, list[tuple[int, str]]]]:

@@ -162,12 +162,27 @@ def _share_panels(outputs: Sequence[Output]) -> list[list[Output]]:
 def _stem(output: Output) -> str | None:
     """Return the name that the quantiles of one column share; None for what is no quantile among several."""
     estimate = output.estimate.of if isinstance(output.estimate, Selected) else output.estimate
-    stem, _, level = output.name.rpartition("_")
-    try:
-        is_level = 0 < Fraction(level) < 1
-    except (ValueError, ZeroDivisionError):
-        is_level = False
-    return stem if is_level and isinstance(estimate, Ranks) else None
+    stem, level = _split_level(output.name)
+    return stem if level and isinstance(estimate, Ranks) else None
+
+
+def _split_level(name: str) -> tuple[str, str]:
+    """Return the name that quantiles share and the level of this one; no level where the name has none.
+
+    >>> _split_level("age_0.25"), _split_level("quantile_0.25_age"), _split_level("age_at_work")
+    (('age', '0.25'), ('quantile_age', '0.25'), ('age_at_work', ''))
+    """
+    stem, _, last = name.rpartition("_")
+    head, _, rest = name.partition("_")
+    middle, _, column = rest.partition("_")
+    # As several levels of one question are named, and several questions of one level.
+    for shared, level in ((stem, last), (f"{head}_{column}", middle)):
+        try:
+            if 0 < Fraction(level) < 1:
+                return shared, level
+        except (ValueError, ZeroDivisionError):
+            pass
+    return name, ""
 
 
 def _quantile_panel(outputs: Sequence[Output], rows: _Rows, confidence: float, *, first: bool) -> Any:
@@ -178,7 +193,7 @@ def _quantile_panel(outputs: Sequence[Output], rows: _Rows, confidence: float, *
     import altair as alt
 
     is_keyed = rows.axis is not None
-    levels = [output.name.rpartition("_")[2] for output in outputs]
+    levels = [_split_level(output.name)[1] for output in outputs]
     points = [
         {**point, "level": level}
         for output, level in zip(outputs, levels, strict=True)

@@ -26,6 +26,8 @@ _FEW = 100_000
 _FEW_VALUES = 8
 # More worlds than these nobody reads.
 _BARS = 40
+# Beyond so many worlds they are drawn by their answers, where those are known.
+_MOST_BARS = 24
 # Scales of the noise that are drawn past the outermost answers.
 _REACH = 4
 # characters of a label in a legend of two columns
@@ -60,6 +62,8 @@ class Risks:
     bound: float | None
     counted: bool = True
     beliefs: Sequence[tuple[str, float, float]] = ()
+    # The answer of each world of `beliefs`, where it is known.
+    answers: Sequence[float] = ()
     seen: str = ""
     densities: Densities | None = None
     remarks: Sequence[str] = ()
@@ -137,6 +141,7 @@ def _risks(one: RiskAssessment, *, end: float) -> Risks:
         bound=one.epsilon_bound,
         counted=worlds.exact,
         beliefs=[(_name(row), row["prior"], row["posterior"]) for row in rows],
+        answers=[row["answer"] for row in rows],
         seen=f"output {at['output']:.6g} at epsilon {at['epsilon']:.6g}" if rows else "",
         densities=densities,
         remarks=[why] if why else [],
@@ -179,11 +184,13 @@ def draw(risks: Risks, confidence: float, title: str | None) -> tuple[AnyChart, 
     panels = [_curves(risks)]
     if risks.beliefs:
         panels.append(alt.vconcat(*_belief_panels(risks)).resolve_scale(color="independent"))
-        if len(risks.beliefs) > _BARS:
+        if _is_crowded(risks):
+            notes.append(f"circles: {len(risks.beliefs):,} worlds by their answer, larger where more worlds share it")
+        elif len(risks.beliefs) > _BARS:
             notes.append(f"bars: the {_BARS} most likely of {len(risks.beliefs):,} worlds")
     chart = alt.hconcat(*panels).resolve_scale(color="independent")
     title = title or f"What an attacker can learn from {risks.subject}"
-    return add_title(chart, title, notes, width=420 + 340 * (len(panels) - 1))
+    return add_title(chart, title, ["; ".join(notes)] if notes else [], width=420 + 340 * (len(panels) - 1))
 
 
 def draw_columns(several: Sequence[Risks], confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -221,7 +228,7 @@ def _column(risks: Risks) -> Any:
 
 def _belief_panels(risks: Risks) -> list[Any]:
     """Return the bars of what is believed, below the densities where there are any."""
-    bars = _bars(risks)
+    bars = _by_answer(risks) if _is_crowded(risks) else _bars(risks)
     return [bars] if risks.densities is None else [_densities(risks.densities), bars]
 
 
@@ -286,11 +293,48 @@ def _curves(risks: Risks, width: int = 380) -> Any:
     return alt.layer(*layers).properties(width=width, height=260)
 
 
+def _is_crowded(risks: Risks) -> bool:
+    """Return whether there are more worlds than bars can be read, and their answers are known."""
+    return len(risks.beliefs) > _MOST_BARS and len(risks.answers) == len(risks.beliefs)
+
+
+def _by_answer(risks: Risks) -> Any:
+    """Return the posterior of a world against its answer: worlds of one answer and one prior are one circle."""
+    import altair as alt
+
+    alike: dict[tuple[float, float, float], int] = {}
+    for (_, prior, posterior), answer in zip(risks.beliefs, risks.answers, strict=True):
+        place = answer, prior, posterior
+        alike[place] = alike.get(place, 0) + 1
+    rows = [
+        {"answer": answer, "prior": prior, "posterior": posterior, "worlds": count}
+        for (answer, prior, posterior), count in alike.items()
+    ]
+    x = alt.X(field="answer", type="quantitative", title="answer of a world", scale=alt.Scale(zero=False))
+    title = f"posterior of each world, {risks.seen}"
+    axis = alt.Axis(tickCount=5, format="~g")
+    y = alt.Y(field="posterior", type="quantitative", title=title, scale=alt.Scale(zero=True), axis=axis)
+    tips = [alt.Tooltip(field=name) for name in ("answer", "worlds", "prior", "posterior")]
+    size = alt.Size(
+        field="worlds",
+        type="quantitative",
+        title="worlds",
+        scale=alt.Scale(range=[20, 260]),
+        legend=alt.Legend(orient="bottom"),
+    )
+    circles = alt.Chart(data_of(rows)).mark_point(filled=True, opacity=0.8, color=COLORS[0])
+    priors = alt.Chart(data_of(rows)).mark_tick(color=COLORS[1], thickness=2, orient="horizontal", size=8)
+    return alt.layer(
+        circles.encode(x=x, y=y, size=size, tooltip=tips),
+        priors.encode(x=x, y=alt.Y(field="prior", type="quantitative")),
+    ).properties(width=300, height=240)
+
+
 def _bars(risks: Risks) -> Any:
     """Return a bar a world, its posterior, with a tick at its prior."""
     import altair as alt
 
-    likeliest = sorted(sorted(range(len(risks.beliefs)), key=lambda i: -risks.beliefs[i][2])[:_BARS])
+    likeliest = sorted(range(len(risks.beliefs)), key=lambda i: -risks.beliefs[i][2])[:_BARS]
     beliefs = [risks.beliefs[i] for i in likeliest]
     rows = [{"place": i, "world": w, "prior": p, "posterior": q} for i, (w, p, q) in enumerate(beliefs)]
     labels = f"{[row['world'] for row in rows]!r}[datum.value]"

@@ -36,7 +36,7 @@ _ABSENT = 3.0
 # The same for all of a tail of a wide column: one of some sixty sums above it would put rows where none are.
 _TAIL = 4.0
 # The share of the rows that a tail of single values may hold.
-_MOST_TAIL = 0.01
+_MOST_TAIL = 0.02
 
 
 @dataclass(frozen=True, slots=True)

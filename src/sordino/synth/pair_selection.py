@@ -34,6 +34,9 @@ _SAMPLE = 200_000
 _OUTSIDE = 0.4
 # How much more a pair counts that has a column to predict: that column's relation to each other one is what is asked for.
 _PREDICTED = 8.0
+# What one number, how much two columns with an order rise together, counts for beside the distance of the pair: twice, as
+# distances hardly see weak correlations.
+_RISING = 2.0
 
 
 def score_independence(
@@ -119,8 +122,13 @@ def choose_pairs(
     """
     rows = compressed.rows
     means, kept_means = ([compressed.independent(p) for p in some] for some in (pairs, kept))
+    # What others will predict comes first: correlations of other pairs would take from it.
+    rising, kept_rising = (
+        [not predict and all(compressed.columns[c].ordered for c in p) for p in some] for some in (pairs, kept)
+    )
     best: tuple[list[Pair], float] = [], 0.0
-    first = expected_gains(distances, means, rows, math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept))))
+    deviation = math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept)))
+    first = expected_gains(distances, means, rows, deviation, rising=rising)
     favored = np.array([_PREDICTED if set(p) & set(predict) else 1.0 for p in pairs])
     best_first = [pairs[i] for i in np.argsort(-first * favored, kind="stable").tolist() if first[i] > 0]
     inside = set(grow_clique(best_first, compressed.sizes, cap=cap, start=start)[0])
@@ -128,9 +136,10 @@ def choose_pairs(
     counts = sorted({max(1, round(f * len(compressed.sizes))) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
     for count in [0, *counts] if kept else counts:
         deviation = math.sqrt(variance_each * (count + len(kept)))
-        worth = expected_gains(distances, means, rows, deviation) * weight
+        worth = expected_gains(distances, means, rows, deviation, rising=rising) * weight
         order = [i for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0][:count]
-        gain = float(worth[order].sum()) + float(expected_gains(kept_distances, kept_means, rows, deviation).sum())
+        again = expected_gains(kept_distances, kept_means, rows, deviation, rising=kept_rising)
+        gain = float(worth[order].sum() + again.sum())
         if gain > best[1]:
             best = [pairs[i] for i in order], gain
         if len(order) < count:
@@ -183,12 +192,18 @@ def shrink_scores(scores: Floats, deviation: float) -> Floats:
 
 
 def expected_gains(
-    distances: Sequence[float] | Floats, means: Sequence[Floats], rows: float, deviation: float
+    distances: Sequence[float] | Floats,
+    means: Sequence[Floats],
+    rows: float,
+    deviation: float,
+    *,
+    rising: Sequence[bool] | None = None,
 ) -> Floats:
     """Return for each pair how much l1 distance a measurement with noise of this deviation would take away.
 
     A cell's distance from the model is taken to be exponential with mean r m, r = distance / rows and m the model's cell;
-    what exceeds the noise .8 s is kept: the sum of r m exp(-.8 s / (r m)).
+    what exceeds the noise .8 s is kept: the sum of r m exp(-.8 s / (r m)). Of two columns with an order (`rising`) most of
+    the distance d may be one number, how much they rise together, which hides only where s sqrt(cells) is as large as d.
     """
     gains = np.zeros(len(distances))
     for i, (distance, cells) in enumerate(zip(distances, means, strict=True)):
@@ -197,6 +212,9 @@ def expected_gains(
         spread = cells * (distance / rows)
         live = spread[spread > _MEAN * deviation / 30.0]
         gains[i] = float((live * np.exp(-_MEAN * deviation / live)).sum())
+        if rising is not None and rising[i]:
+            moment = _RISING * distance
+            gains[i] = max(gains[i], moment * math.exp(-_MEAN * deviation * math.sqrt(cells.size) / moment))
     return gains
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.core.estimates.table_cells import TableCells
-from sordino.tables.range_basis import RangeBasis, find_range_basis
+from sordino.tables.range_basis import RangeBasis, basis_factors, find_cell_basis, find_range_basis
 from sordino.tables.strategy import Axes, count_cells, subsets
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -178,6 +178,18 @@ def cell_variances(
     return total
 
 
+def mean_variance(
+    sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes, ordered: Mapping[int, RangeBasis]
+) -> float:
+    """Return the mean variance over all ranges of a table's ordered axes, at single keys of the others."""
+    factors = {axis: basis_factors(ordered[axis]) for axis in table if axis in ordered}
+    factors |= {axis: (1 - 1 / sizes[axis], 1 / sizes[axis] ** 2) for axis in table if axis not in ordered}
+    return sum(
+        parts[part].variance * math.prod(factors[axis][0 if axis in part else 1] for axis in table)
+        for part in _parts_of(sizes, table)
+    )
+
+
 def range_variances(
     sizes: Sequence[int], parts: Mapping[Axes, Part], table: Axes, axis: int, ordered: Mapping[int, RangeBasis]
 ) -> Floats:
@@ -266,7 +278,8 @@ def parts_of_cells(measure: TableCells, names: Sequence[str], sizes: Sequence[in
         axes: max(law.variance(), _LEAST) * square for axes, law in zip(strategy.measured, strategy.laws, strict=True)
     }
     assert strategy.form != "levels"
-    bases = {axis: find_range_basis(sizes[axis]) for axis in strategy.ordered}
+    find_basis = find_cell_basis if strategy.form == "marginals" else find_range_basis
+    bases = {axis: find_basis(sizes[axis]) for axis in strategy.ordered}
     public = {axes: np.zeros([sizes[axis] for axis in axes]) for axes in strategy.known}
     known = estimate_parts(sizes, blank, noises, form=strategy.form, known=public, ordered=bases)
     # On an ordered axis sums of cells vary in many ways: by no more than this times those of plain axes.

@@ -110,6 +110,21 @@ def find_range_basis(keys: int) -> RangeBasis:
     return _round_basis(_roots(best)[0])
 
 
+@functools.lru_cache(maxsize=64)
+def find_cell_basis(keys: int) -> RangeBasis:
+    """Return the basis of single keys, which Laplace noise measures: a range of n of them has n times the variance of one.
+
+    What a row moves is counted by the sum of absolute values there, and another basis pays for it beyond single keys: of a
+    tree of two levels, the best that is known of its kind, ranges have less error from some 50 keys on, a third less variance
+    at 100 keys, where its single keys have 2.6 times as much (Qardaji, Yang, Li 2013).
+
+    >>> round(find_cell_basis(10).range_variance(2, 7), 6)
+    2.5
+    """
+    centered = _center(np.eye(keys))
+    return RangeBasis(np.eye(keys, dtype=np.int64), centered, centered)
+
+
 def range_products(keys: int) -> Floats:
     """Return the mean over all ranges of the outer product of a range with itself: entry i, j counts ranges with both."""
     places = np.arange(keys)

@@ -359,11 +359,13 @@ def choose_marginals(
     weights: Mapping[Axes, float] | Sequence[float] | None = None,
     objective: Objective = "sum",
     known: Collection[Axes] = (),
+    ordered: Mapping[int, RangeBasis] | None = None,
     limits: Mapping[Axes, float] | None = None,
 ) -> tuple[Measured, ...]:
     """Return the marginals to measure under Laplace noise, each with its share of epsilon.
 
-    The objectives, weights, limits and `known` are those of `choose_residuals`. A row is in one cell of each marginal, so
+    The objectives, weights, limits and `known` are those of `choose_residuals`; axes in `ordered` are measured by single keys,
+    and their errors are means over all ranges. A row is in one cell of each marginal, so
     shares of epsilon simply add up. A cell of marginal B has the variance 2 / share^2 in units of 1 / epsilon^2; summed to a
     marginal A within B it knows part A with the precision share^2 n_A / (2 n_B), n counting cells, and precisions of several
     marginals add up. The error is minimised over shares numerically, from several starts, as OPT_M does (McKenna, Miklau, Hay,
@@ -375,8 +377,8 @@ def choose_marginals(
     """
     from scipy.optimize import minimize
 
-    tables = read_workload(sizes, workload, weights=weights, limits=limits)
-    free = choose_marginals(sizes, workload, weights=weights, known=known) if limits else ()
+    tables = read_workload(sizes, workload, weights=weights, ordered=ordered, limits=limits)
+    free = choose_marginals(sizes, workload, weights=weights, known=known, ordered=ordered) if limits else ()
     exact = {part for table in known for part in subsets(table)}
     unknown = np.array([part not in exact for part in tables.parts])
     if not unknown.any():

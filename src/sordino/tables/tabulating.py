@@ -33,7 +33,7 @@ from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, show_number
 from sordino.core.release_exports import label_kind
 from sordino.tables.hierarchy import estimate_levels, make_levels_whole
-from sordino.tables.least_squares import Estimate, cell_variances, estimate_tables, range_variances
+from sordino.tables.least_squares import Estimate, cell_variances, estimate_tables, mean_variance, range_variances
 from sordino.tables.level_tables import (
     LevelQuery,
     choose_shares,
@@ -43,7 +43,7 @@ from sordino.tables.level_tables import (
     level_axes,
     sum_table,
 )
-from sordino.tables.range_basis import RangeBasis, find_range_basis
+from sordino.tables.range_basis import RangeBasis, find_cell_basis, find_range_basis
 from sordino.tables.residual_query import ResidualQuery, find_bases
 from sordino.tables.strategy import Measured, choose_marginals, choose_residuals, subsets
 from sordino.tables.whole_tables import NotWhole, check_margins, make_whole
@@ -90,6 +90,8 @@ class MeasuredMeasure:
     finish: Finish
     is_sum: bool
     ranges: Mapping[Table, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    # Of each table, the mean variance over all ranges of its ordered columns; empty where there are none.
+    mean_variances: tuple[float, ...] = ()
 
     @property
     def coarse_step(self) -> int:
@@ -138,9 +140,11 @@ class PreparedTabulation:
         """The weighted sum of squared errors of all cells, or the greatest of them, each measure in its own steps."""
         weights = self.question.weights or (Fraction(1),) * len(self.question.tables)
         errors = [
-            float(weight) * noise.variance / float(measure.query.unit) ** 2
+            float(weight) * variance / float(measure.query.unit) ** 2
             for measure in self.measures
-            for weight, noise in zip(weights, measure.noise, strict=True)
+            for weight, variance in zip(
+                weights, measure.mean_variances or [noise.variance for noise in measure.noise], strict=True
+            )
         ]
         if self.question.objective == "greatest":
             return max(errors)
@@ -160,7 +164,9 @@ class PreparedTabulation:
             for table, name, width in zip(self.question.tables, names, widths, strict=True):
                 line = f"{name}: +-{show_number(width)}"
                 for column, variance in measure.ranges.get(table, ()):
-                    widest_range = CellNoise(variance).error(confidence, measure.query.unit)
+                    # A sum of Laplace noises has tails between theirs and normal ones.
+                    excess = 3.0 if measure.form == "marginals" else 0.0
+                    widest_range = CellNoise(variance, excess).error(confidence, measure.query.unit)
                     line += f", +-{show_number(widest_range)} in the widest range of {column}"
                 lines.append(line)
             if len(lines) > _LISTED:
@@ -266,7 +272,7 @@ class PreparedTabulation:
         own_order = tuple(tuple(self.compiled.places(table)) for table in self.question.tables)
         if measure.form == "levels":
             return self._estimate_areas(measure, vectors, own_order, about)
-        bases = {} if measure.form == "marginals" else find_bases(self.compiled)
+        bases = _bases_of(self.compiled, pure=measure.form == "marginals")
         public = self.compiled.invariants[self.measures.index(measure)]
         about["strategy"] = TableStrategy(
             self.compiled.sizes,
@@ -556,13 +562,9 @@ def _measure_strategy(task: MeasureTask) -> MeasuredMeasure:
     sizes = compiled.sizes
     pure = task.is_pure
     square = float(task.unit) ** 2
-    bases = find_bases(compiled)
+    bases = _bases_of(compiled, pure=pure)
     public = compiled.invariants[task.measure]
     _check_public(compiled, public)
-    if bases and pure:
-        raise LossTooSmall(
-            "ordered columns are measured with Gaussian noise: state a rho, or an epsilon with a delta", None
-        )
     low, high = compiled.vectors[task.measure].bounds or (0, 1)
     # A positive value exchanged for a negative one moves the residuals as one added row does, only further.
     relation: Relation = "add_remove" if low < 0 < high else task.forecast.neighbors.relation
@@ -605,7 +607,10 @@ def _measure_strategy(task: MeasureTask) -> MeasuredMeasure:
                 if axis in bases
             }
             ranges[table] = tuple((question.keys[axis].alias, variance) for axis, variance in of_ranges.items())
-        return replace(draft, noise=tuple(noise), ranges=ranges)
+        means: tuple[float, ...] = ()
+        if bases:
+            means = tuple(mean_variance(sizes, expected[axes].parts, axes, bases) * square for axes in tables)
+        return replace(draft, noise=tuple(noise), ranges=ranges, mean_variances=means)
 
     return _keep_errors(task, measure_within)
 
@@ -718,7 +723,15 @@ def _choose(
     """
     stated = [float(weight) for weight in weights] if weights else None
     if relation is None:
-        return choose_marginals(sizes, tables, weights=stated, objective=objective, known=known, limits=dict(limits))
+        return choose_marginals(
+            sizes,
+            tables,
+            weights=stated,
+            objective=objective,
+            known=known,
+            limits=dict(limits),
+            ordered={axis: find_cell_basis(sizes[axis]) for axis in ordered},
+        )
     return choose_residuals(
         sizes,
         tables,
@@ -729,6 +742,12 @@ def _choose(
         ordered={axis: find_range_basis(sizes[axis]) for axis in ordered},
         relation=relation,
     )
+
+
+def _bases_of(compiled: CompiledTabulation, *, pure: bool) -> dict[int, RangeBasis]:
+    """Return the basis in which each ordered column is measured: of ranges under Gaussian noise, of keys under Laplace noise."""
+    bases = find_bases(compiled)
+    return {axis: find_cell_basis(basis.keys) for axis, basis in bases.items()} if pure else bases
 
 
 def _estimate_cells(

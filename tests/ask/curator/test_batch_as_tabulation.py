@@ -125,9 +125,10 @@ def test_nothing_is_said_where_the_questions_are_no_marginals_of_one_cube(questi
     assert "tabulate" not in str(batch)
 
 
-def test_a_plan_of_cube_says_what_a_tabulation_of_its_sets_would_save() -> None:
-    """By the plans of its groupings, each a private question of its own; in the plan alone, not in the answer."""
-    table = people()
+def test_groupings_that_stay_questions_of_their_own_say_what_a_tabulation_would_save() -> None:
+    """Where a unit's groups are bounded; by the plans of the groupings, in the plan alone, not in the answer."""
+    unit = sd.PrivacyUnit("town", max_groups=1, max_rows_per_group=1)
+    table = people(unit=unit)
     sets = "GROUPING SETS ((region, sex), (sex, year))"
     plan = table.plan(
         sd.sql(f"SELECT region, sex, year, GROUPING(region) AS g, COUNT(*) AS n FROM data GROUP BY {sets}"), rho="0.01"

@@ -195,3 +195,9 @@ def test_the_books_names_lead_here() -> None:
         getattr(learn, "laplace")  # noqa: B009
     with pytest.raises(AttributeError, match=r"sordino\.learn"):
         getattr(sd, "laplace")  # noqa: B009
+
+
+def test_a_threshold_is_read_as_other_numbers_are() -> None:
+    """With noise of scale 1/500 answers 1 away from it are told apart: missed less often than e^-100."""
+    for threshold in ("1/2", "50%", 0.5):
+        assert learn.above_threshold([-1, 2], threshold, 1, 1000, rng=sd.Rng.seeded(1)) == 1

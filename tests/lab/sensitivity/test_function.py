@@ -144,7 +144,7 @@ def test_a_python_function_is_read_as_its_text(text: str) -> None:
     [
         (lambda x: min(x, 3), "decides by the value of x"),
         (lambda x: 1 if x > 2 else 0, "decides by the value of x"),
-        (math.sqrt, "use that of numpy"),
+        (lambda x: __import__("math").sqrt(x), "use that of numpy"),
         (np.sin, "numpy.sin is not understood"),
         (lambda x: x * np.array([1, 2]), "not with ndarray"),
         (lambda: 1, "cannot be read"),
@@ -153,6 +153,24 @@ def test_a_python_function_is_read_as_its_text(text: str) -> None:
 def test_a_function_that_is_no_expression_is_refused(function: Any, words: str) -> None:
     with pytest.raises(QuestionRefused, match=words):
         function_sensitivity(function, lower=0, upper=9)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (math.sqrt, "sqrt(x)"),
+        (math.exp, "exp(x)"),
+        (math.log, "log(x)"),
+        (lambda x: math.sqrt(x) + 2 * math.exp(x), "sqrt(x) + 2 * exp(x)"),
+        (lambda x: math.log(x) / 2, "ln(x) / 2"),
+        (lambda x: math.fabs(x - 5), "abs(x - 5)"),
+    ],
+)
+def test_functions_of_math_are_read_as_numpys(function: Any, text: str) -> None:
+    given = function_sensitivity(function, lower=1, upper=10)
+    assert given.value == function_sensitivity(text, lower=1, upper=10).value
+    # its own math is left as it was
+    assert math.sqrt(4) == 2
 
 
 def test_small_and_large_numbers_keep_their_digits() -> None:

@@ -169,3 +169,10 @@ def test_too_many_tables_are_refused_and_the_word_is_named() -> None:
     with pytest.raises(DeclarationError, match="worlds here"):
         Worlds(range(60), size=30, query=max).risk(epsilon=1)
     assert issubclass(NoAnswer, DeclarationError)
+
+
+@pytest.mark.parametrize("word", ["quantile:1/4", "quantile:25%", "quantile:0.25"])
+def test_a_quantile_is_named_by_any_spelling_of_its_share(word: str) -> None:
+    plain = global_sensitivity("quantile:0.25", [1, 2, 3, 10, 11], size=3, neighbors="replace", within=1)
+    change = global_sensitivity(word, [1, 2, 3, 10, 11], size=3, neighbors="replace", within=1)
+    assert change.value == plain.value

@@ -26,7 +26,7 @@ from sordino.ask.curator.plan import (
     TableContext,
     price,
 )
-from sordino.ask.curator.question_reading import register_procedure
+from sordino.ask.curator.procedures import register_procedure
 from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.ask.queries.query import refuse_foreign

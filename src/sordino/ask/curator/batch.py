@@ -12,14 +12,12 @@ from fractions import Fraction
 from typing import Any, cast
 
 from sordino.ask.curator.plan import EQUAL, LossSplit, Plan
-from sordino.ask.curator.question_reading import registered_procedure
-from sordino.ask.queries.aggregation import Aggregation, Grouping
-from sordino.ask.queries.expressions.nodes import describe
-from sordino.ask.queries.query import Aggregate
+from sordino.ask.curator.procedures import registered_procedure
+from sordino.ask.curator.statement_tables import join_questions, name_groups, unnamed
+from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.sql.block_splitter import GROUPINGS
-from sordino.ask.queries.sql.outside_select import KEY
 from sordino.ask.queries.sql.parse import SqlText
-from sordino.ask.queries.tabulation import Tabulation, check_tabulation, describe_left_out
+from sordino.ask.queries.tabulation import describe_left_out
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, SordinoError, arg
 from sordino.core.estimates.table_cells import name_table
 from sordino.core.loss import (
@@ -189,9 +187,13 @@ def _say_error(plan: Plan, confidence: float) -> str:
 
 def compare_tabulation(plans: Sequence[Plan], confidence: float) -> TabulationSaving | None:
     """Return what the plans' questions would have as one tabulation at the sum of their losses; see `Batch.saving`."""
-    tabulation = join_questions(plans)
+    if any(plan.is_free or plan.table_name != plans[0].table_name for plan in plans):
+        return None
+    tabulation = join_questions([plan.question for plan in plans])
     registered = registered_procedure(tabulation)
     if tabulation is None or registered is None:
+        return None
+    if len(tabulation.tables) > _MOST_COMPARED and not isinstance(plans[0].asked, ZCDP):
         return None
     amounts: dict[str, Fraction] = {}
     for plan in plans:
@@ -207,7 +209,7 @@ def compare_tabulation(plans: Sequence[Plan], confidence: float) -> TabulationSa
         return None
     errors = joined.error(confidence)
     places = {frozenset(names): names for names in tabulation.tables}
-    measures = [replace(cast(Any, measure), alias="") for measure in tabulation.measures]
+    measures = [unnamed(measure) for measure in tabulation.measures]
     tables: list[tuple[str, ...]] = []
     now: list[float] = []
     then: list[float] = []
@@ -216,10 +218,10 @@ def compare_tabulation(plans: Sequence[Plan], confidence: float) -> TabulationSa
         stated = plan.error(confidence)
         for aggregate in question.aggregates:
             alone = stated[aggregate.alias] if isinstance(stated, dict) else stated
-            names = _rename(question.groups, tabulation)
+            names = name_groups(question.groups, tabulation)
             together = errors[places[frozenset(names)]]
             if isinstance(together, dict):
-                together = together[tabulation.measures[measures.index(_unnamed(aggregate))].alias]
+                together = together[tabulation.measures[measures.index(unnamed(aggregate))].alias]
             if alone is None or not alone > 0:
                 return None
             tables.append(names)
@@ -230,56 +232,6 @@ def compare_tabulation(plans: Sequence[Plan], confidence: float) -> TabulationSa
         return None
     left_out = describe_left_out(tabulation, table.domain)
     return TabulationSaving(tuple(tables), tuple(now), tuple(then), confidence, left_out)
-
-
-def join_questions(plans: Sequence[Plan]) -> Tabulation | None:
-    """Return the tabulation that questions are the tables of; None where they are not about the same rows of one table.
-
-    Each has the same condition, no join, sample or list of keys, and counts or sums alone; what is done to answers afterwards,
-    such as ORDER BY, can be done to tables too.
-    """
-    questions = [plan.question for plan in plans]
-    if len(plans) < 2 or any(plan.is_free or plan.table_name != plans[0].table_name for plan in plans):
-        return None
-    keys: dict[Any, Grouping] = {}
-    measures: dict[Any, Aggregate] = {}
-    tables: dict[frozenset[str], tuple[str, ...]] = {}
-    for question in questions:
-        if not isinstance(question, Aggregation) or question.where != getattr(questions[0], "where", None):
-            return None
-        # The same question without what a tabulation has no words for.
-        rest = replace(question, after=None, layout=(), dialect="duckdb")
-        if rest != Aggregation(question.where, question.groups, question.aggregates):
-            return None
-        for group in question.groups:
-            # The blocks of a statement have names of their own for the columns of the text.
-            name = describe(group.of) if group.alias.startswith(KEY) else group.alias
-            keys.setdefault(group.of, Grouping(name, group.of))
-        for aggregate in question.aggregates:
-            measures.setdefault(_unnamed(aggregate), replace(cast(Any, aggregate), alias=f"m{len(measures)}"))
-        names = tuple(keys[group.of].alias for group in question.groups)
-        tables.setdefault(frozenset(names), names)
-    if len(tables) < 2 or not measures:
-        return None
-    if len(tables) > _MOST_COMPARED and not isinstance(plans[0].asked, ZCDP):
-        return None
-    first = cast(Aggregation, questions[0])
-    try:
-        return check_tabulation(
-            Tabulation(tuple(tables.values()), tuple(keys.values()), tuple(measures.values()), where=first.where)
-        )
-    except QuestionRefused:
-        return None
-
-
-def _unnamed(aggregate: Aggregate) -> Any:
-    return replace(cast(Any, aggregate), alias="")
-
-
-def _rename(groups: Sequence[Grouping], tabulation: Tabulation) -> tuple[str, ...]:
-    """Return the names that a tabulation has for the group-by columns of a question."""
-    names = {key.of: key.alias for key in tabulation.keys}
-    return tuple(names[group.of] for group in groups)
 
 
 def advise(plan: Plan) -> Plan:

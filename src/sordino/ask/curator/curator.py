@@ -40,6 +40,7 @@ from sordino.ask.curator.plan import (
     states_split,
     take_loss,
 )
+from sordino.ask.curator.procedures import registered_procedure
 from sordino.ask.curator.question_reading import (
     Question,
     Whole,
@@ -47,7 +48,6 @@ from sordino.ask.curator.question_reading import (
     is_batch,
     read_question,
     read_statement_question,
-    registered_procedure,
     truer_refusal,
 )
 from sordino.ask.curator.series_session import open_series_session

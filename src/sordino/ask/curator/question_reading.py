@@ -1,16 +1,18 @@
-"""Reads questions in Python or SQL, and registers the procedure of each kind of question."""
+"""Reads questions in Python or SQL, and registers the procedures of those that the curator answers itself."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from sordino.ask.curator.most_common_procedure import plan_most_common
-from sordino.ask.curator.plan import Plan, PlannedQuestion, TableContext, price
+from sordino.ask.curator.plan import PlannedQuestion, TableContext
+from sordino.ask.curator.procedures import register_procedure, registered_procedure
 from sordino.ask.curator.statement_procedure import StatementQuestion, declare_released, plan_statement
+from sordino.ask.curator.statement_tables import join_groupings
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, as_aggregation
@@ -24,78 +26,10 @@ from sordino.ask.queries.sql.statement import read_statement, surrounds_question
 from sordino.ask.queries.sql.text import is_same_table
 from sordino.ask.queries.tabulation import Tabulation
 from sordino.core.domain import Boolean, Category, Domain, Identifier
-from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.loss import Loss
-from sordino.core.registration import check_registering, is_own, name_provider
+from sordino.core.errors import QuestionRefused
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-# ---- How each kind of question is planned: a registry, which code in the curator's own process may add to
-#
-# A procedure that is registered here is trusted as all code of the curator's process is: nothing checks its proof. What it
-# is handed before the charge writes statements and cannot run them. When it may register, core/registration.py says. Plans,
-# records and releases name a procedure that is not Sordino's own, and so does the error where it fails.
-
-
-class PlanQuestion(Protocol):
-    """Plans a question of one class at a loss; raises QuestionRefused where its theorem does not hold for the table."""
-
-    def __call__(self, question: Any, table: TableContext, *, asked: Loss) -> Plan: ...
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredProcedure:
-    """How questions of one class are planned, and whose code that is: empty for Sordino's own."""
-
-    plan: PlanQuestion
-    provider: str
-
-    def plan_question(self, question: Any, table: TableContext, *, asked: Loss) -> Plan:
-        """Return the plan, which names its provider.
-
-        What foreign code states of its cost is not taken: its procedure is priced anew. Raises DeclarationError where the
-        plan states another question, event or cost than that.
-        """
-        plan = self.plan(question, table, asked=asked)
-        if not self.provider:
-            return plan
-        priced = price(plan.procedure, table, asked=asked)
-        stated = (plan.question, plan.asked, plan.event, plan.cost)
-        if plan.table is not table or stated != (question, asked, priced.event, priced.cost):
-            raise DeclarationError(
-                f"the plan of {self.provider} is not that of its procedure: it states another question, event or cost; make it "
-                "with price(procedure, table, asked=asked), and report this to its authors"
-            )
-        return replace(priced, provider=self.provider)
-
-
-_PROCEDURES: dict[type, RegisteredProcedure] = {}
-
-
-def register_procedure(
-    question: type[PlannedQuestion], plan: PlanQuestion, *, module: str = "", version: str = ""
-) -> None:
-    """Let questions of a class be planned by `plan`, which makes a `Procedure` and prices it with `price`.
-
-    `module` and `version` say whose code it is: plans, records and releases name them, and only Sordino's own modules leave
-    them out. Raises DeclarationError for a class that is planned already, for foreign code without a name, and once a table is
-    open.
-    """
-    if question in _PROCEDURES:
-        raise DeclarationError(f"questions of class {question.__name__} have a procedure already")
-    check_registering(plan, f"a procedure for {question.__name__}")
-    if is_own(question) and not is_own(plan):
-        raise DeclarationError(
-            f"{question.__name__} is Sordino's own question: register a procedure for a class of yours"
-        )
-    _PROCEDURES[question] = RegisteredProcedure(plan, name_provider(plan, "a procedure", module, version))
-
-
-def registered_procedure(question: object) -> RegisteredProcedure | None:
-    """Return how a question is planned; None where its class is not registered."""
-    return _PROCEDURES.get(type(question))
-
 
 # ---- From what a person asks in Python or SQL to a question whose tables and unit are bound. Nothing is planned here
 
@@ -166,7 +100,8 @@ def read_statement_question(
     tables = tuple(reader.tables[text] for text in statement.blocks)
     released = tuple(reader.released[constant.name] for constant in statement.constants)
     moment = question.moment if reads_clock(question.text) else None
-    return StatementQuestion(question.text, blocks, statement, released, weights, tables, table.private, moment)
+    asked = StatementQuestion(question.text, blocks, statement, released, weights, tables, table.private, moment)
+    return join_groupings(asked, table)
 
 
 def truer_refusal(

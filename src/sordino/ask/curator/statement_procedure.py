@@ -32,6 +32,7 @@ from sordino.ask.curator.plan import (
     TableContext,
     price,
 )
+from sordino.ask.curator.procedures import registered_procedure
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Released
@@ -42,12 +43,14 @@ from sordino.ask.queries.sql.noise_lineage import Noise, follow_noise, table_ans
 from sordino.ask.queries.sql.outside_select import BLOCK, ROW, Trace
 from sordino.ask.queries.sql.released_range import released_range
 from sordino.ask.queries.sql.statement import Statement
+from sordino.ask.queries.tabulation import Tabulation
 from sordino.core.accounting.events import Composed, LaplaceEvent
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import take_rows
 from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement, cells_of
 from sordino.core.estimates.selected import Selected
+from sordino.core.estimates.table_cells import BY_COLUMNS
 from sordino.core.loss import Event, Loss, share_loss
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Key, Output
@@ -57,6 +60,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NO_ENDS = "no ends: noise alone may leave it without a value, such as a divisor of 0, or move it to one side"
+
+# The confidence of errors that a note states.
+_STATED = 0.95
 
 P = TypeVar("P", Key, Output, "Key | Output")
 Types = Mapping[str, Sequence[tuple[str, str]]]
@@ -70,7 +76,7 @@ class StatementQuestion:
     """
 
     text: str
-    blocks: tuple[Aggregation | MostCommon, ...]
+    blocks: tuple[Aggregation | MostCommon | Tabulation, ...]
     statement: Statement
     released: tuple[Released, ...] = ()
     weights: tuple[Fraction, ...] = ()
@@ -78,6 +84,8 @@ class StatementQuestion:
     private: Mapping[str, PrivateTable] = field(default_factory=dict, hash=False, repr=False)
     # What NOW() is, where the text reads it.
     moment: datetime.datetime | None = None
+    # Of each grouping that one tabulation answers: its columns, each with the name of that in the tabulation's answer.
+    columns: tuple[tuple[tuple[str, str], ...], ...] = ()
 
     def identity(self) -> str:
         """Return canonical text: equal for equal statements."""
@@ -301,6 +309,26 @@ def _block_types(
     return types
 
 
+def _join_types(
+    question: StatementQuestion, types: Mapping[str, list[tuple[str, str]]]
+) -> dict[str, list[tuple[str, str]]]:
+    """Return the types of one tabulation's answer in place of those of the groupings that it answers.
+
+    Tables that are all parts of one have whole counts; others may have linear estimates.
+    """
+    tabulation = question.blocks[0]
+    assert isinstance(tabulation, Tabulation)
+    whole = any(set(table) == {key.alias for key in tabulation.keys} for table in tabulation.tables)
+    measures = {measure.alias for measure in tabulation.measures}
+    columns = {BY_COLUMNS: "VARCHAR"}
+    for place, pairs in enumerate(question.columns):
+        of_block = dict(types[f"{BLOCK}{place}"])
+        for name, own in pairs:
+            columns[own] = of_block[name] if whole or own not in measures else "DOUBLE"
+    rest = {name: kept for name, kept in types.items() if not name.startswith(BLOCK)}
+    return {**rest, f"{BLOCK}0": [*columns.items(), (ROW, "BIGINT")]}
+
+
 def _declared_types(table: TableContext) -> dict[str, list[tuple[str, str]]]:
     """Return the columns that SQL may read, with their types, of the private and the public tables."""
     from sordino.ask.engines.outer import declared_types
@@ -339,6 +367,8 @@ def plan_statement(question: StatementQuestion, table: TableContext, *, asked: L
     declared = _declared_types(table)
     released = {node.name: node for node in question.released}
     types = _block_types(question.statement.blocks, released, table)
+    if question.columns:
+        types = _join_types(question, types)
     described = describe(question.statement.outside, types)
     # A cell that no record holds would fail after the charge.
     check_cells(described)
@@ -385,9 +415,13 @@ def _plan_blocks(
     )
 
 
-def _plan_block(block: Aggregation | MostCommon, table: TableContext, loss: Loss) -> Plan:
+def _plan_block(block: Aggregation | MostCommon | Tabulation, table: TableContext, loss: Loss) -> Plan:
     if isinstance(block, MostCommon):
         return plan_most_common(block, table, asked=loss)
+    if isinstance(block, Tabulation):
+        registered = registered_procedure(block)
+        assert registered is not None
+        return registered.plan_question(block, table, asked=loss)
     return plan_aggregation(block, table, asked=loss)
 
 
@@ -404,6 +438,8 @@ def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str
         return ["it reads public tables alone and costs nothing"]
     rest = "all else is computed from what they release, at no cost"
     notes = _key_notes(plans) if question.statement.combines else []
+    if question.columns:
+        return [f"the groupings are one tabulation, in which totals agree: {_list_errors(plans[0])}", *notes]
     if len(plans) == 1:
         return [f"1 private question; {rest}", *notes]
     questions = [
@@ -418,6 +454,13 @@ def _price_notes(question: StatementQuestion, plans: Sequence[Plan]) -> list[str
             f"({node.words}) is answered first, and what it releases is a constant of the question around it{ends}"
         )
     return notes
+
+
+def _list_errors(plan: Plan) -> str:
+    """Return the errors at 95% of each table of a tabulation, in words."""
+    columns = plan.procedure.columns(_STATED)
+    errors = [f"{column.names[0]} by {'; '.join(column.lines)}" for column in columns]
+    return f"{', and '.join(errors)}, at {100 * _STATED:g}%"
 
 
 def _key_notes(plans: Sequence[Plan]) -> list[str]:

@@ -24,12 +24,11 @@ from sordino.ask.engines.csv_lines import WILD, copy_marked, is_utf8, literal_pa
 from sordino.ask.engines.duckdb_primitives import BINARY, DuckDBPrimitives
 from sordino.ask.engines.engine import EngineFailed, Statement
 from sordino.ask.engines.instances import (
-    SETTINGS,
     SpillDirectory,
     fetch_table,
-    hide_progress,
     keep_for_ever,
     leave_at_fork,
+    open_connection,
     shared_instance,
 )
 from sordino.ask.engines.loaded_files import LOADERS, cannot_open, load_file
@@ -466,7 +465,8 @@ class DuckDBEngine:
         """Return a connection in which each table is a view of its name, and which can open nothing else."""
         tables = {view: self._load(table) for view, table in tables.items()}
         files = {view: table.source for view, table in tables.items() if isinstance(table.source, Source)}
-        connection = shared_instance("rows").root.cursor() if self._spill is None else self._open_instance()
+        # An instance for files is theirs alone: which files may be opened is a setting of the instance.
+        connection = shared_instance("rows").root.cursor() if self._spill is None else open_connection(self._directory)
         links = self._allow(connection, files)
         for view, table in tables.items():
             if view in files:
@@ -478,17 +478,6 @@ class DuckDBEngine:
         if self._spill is not None:
             connection.execute("SET enable_external_access = false")
             connection.execute("SET lock_configuration = true")
-        return connection
-
-    def _open_instance(self) -> duckdb.DuckDBPyConnection:
-        """Return a new instance for files: which files may be opened is a setting of the instance."""
-        import duckdb
-
-        connection = duckdb.connect(":memory:")
-        for setting in SETTINGS:
-            connection.execute(setting)
-        hide_progress(connection)
-        connection.execute(f"SET temp_directory = {quote_text(self._directory)}")
         return connection
 
     def _load(self, table: PeopleTable) -> PeopleTable:

@@ -203,20 +203,29 @@ def shared_instance(purpose: Purpose) -> Instance:
 
 
 def _open(purpose: Purpose) -> Instance:
-    import duckdb
-
     spill = SpillDirectory()
-    root = duckdb.connect(":memory:", config=_CONFIG.get(purpose, {}))
-    for setting in SETTINGS:
-        root.execute(setting)
+    root = open_connection(spill.path, **_CONFIG.get(purpose, {}))
     if purpose == "outer":
         # Released rows keep their order where a statement states none.
         root.execute("SET GLOBAL preserve_insertion_order = true")
-    # Only the connection that an instance was opened with may show a progress bar: no cursor does.
-    root.execute(f"SET temp_directory = {quote_text(spill.path)}")
     root.execute("SET enable_external_access = false")
     root.execute("SET lock_configuration = true")
     return Instance(root, spill)
+
+
+def open_connection(spill: str, **config: Any) -> duckdb.DuckDBPyConnection:
+    """Return the first connection of a new instance with the settings of all, which spills rows to a directory."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config=config)
+    for setting in SETTINGS:
+        connection.execute(setting)
+    # Only the connection that an instance was opened with may show a progress bar: no cursor does. In a notebook without
+    # ipywidgets it is off, and cannot be set at all.
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
+        connection.execute("SET enable_progress_bar = false")
+    connection.execute(f"SET temp_directory = {quote_text(spill)}")
+    return connection
 
 
 # A statement is bound once, a relation when it is made and again when it is run: a third of a question of some thousand letters.
@@ -232,13 +241,6 @@ def fetch_table(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
         # Else the connection would wait for the rest of the result.
         connection.abort()
         raise
-
-
-def hide_progress(connection: duckdb.DuckDBPyConnection) -> None:
-    """Switch off the progress bar where it is on: in a notebook without ipywidgets it is off, and cannot be set at all."""
-    setting = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
-    if setting != [(False,)]:
-        connection.execute("SET enable_progress_bar = false")
 
 
 class _Forgetting:

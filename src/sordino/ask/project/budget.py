@@ -24,6 +24,8 @@ from sordino.core.ledger.records import (
     formers_to_dict,
     list_changes,
 )
+from sordino.core.ledger.restoration import back_up_ledger, copy_sqlite
+from sordino.core.ledger.writer import translate_errors
 from sordino.core.loss import ZCDP, Loss, Number, format_number, loss_from, loss_to_numbers
 from sordino.core.neighbors import Relation
 from sordino.core.release import Release
@@ -57,6 +59,42 @@ def the_ledger(budget: Budget) -> Iterator[Ledger]:
                 "nothing has been asked yet: there is no ledger, and the project file may still change"
             )
         yield ledger
+
+
+def back_up_project(project: Project, folder: Path, *, budget: str | None = None) -> list[str]:
+    """Copy the ledgers of a project into a folder, and its server's store unless one budget is named; returns what was done.
+
+    Raises DeclarationError where a ledger is no file, or the folder cannot be made; LedgerError where a ledger is not sound.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeclarationError(f"{folder} cannot be made: {error.strerror}; name another folder") from None
+    copies: dict[str, str] = {}
+    for one in project.budgets_named(budget):
+        with open_ledger(one) as ledger:
+            if ledger is None:
+                copies[f"budget {one.name}"] = "nothing has been asked yet, so there is no ledger to copy"
+                continue
+            target = folder / Path(str(ledger.path)).name
+            if str(target) in copies:
+                raise DeclarationError(
+                    f"{target} would be two ledgers: back up each with --budget, to a folder of its own"
+                )
+            back_up_ledger(ledger, target)
+            copies[str(target)] = (
+                f"the ledger of {one.name}, verified: {ledger.spent().describe()} of {ledger.cap.describe()} is spent"
+            )
+    store = None if project.serve is None or budget is not None else project.serve.store
+    if store is not None and "://" in store:
+        copies["the server's store"] = "it is on a server, whose own tools back it up, such as pg_dump"
+    elif store is not None and Path(store).is_file():
+        target = folder / Path(store).name
+        if target.exists() and target.samefile(store):
+            raise DeclarationError(f"{target} is the store itself: name another folder")
+        translate_errors(lambda: copy_sqlite(Path(store), target), str(target))
+        copies[str(target)] = "the server's accounts, tokens, approvals, models and audit log"
+    return [f"{where}: {what}" for where, what in copies.items()]
 
 
 def find_release(project: Project, charge: str, *, budget: str | None = None) -> Release:

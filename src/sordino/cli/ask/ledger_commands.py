@@ -127,6 +127,23 @@ def restore(
     )
 
 
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the copies go; it is made if it is missing.")],
+    name: BudgetName = None,
+    project: ProjectPath = None,
+    quiet: Quiet = False,
+) -> None:
+    """Copy the ledgers, and the server's store, into a folder. Programs may go on asking and serving.
+
+    Each ledger is verified first. A copy of the same name is replaced as a whole. `sordino ledger restore` goes on from one.
+    """
+    from sordino.ask.project.budget import back_up_project
+    from sordino.cli.shared.opening import project_at
+
+    for line in back_up_project(project_at(project), folder, budget=name):
+        note(line, quiet=quiet, aside=False)
+
+
 def move(
     to: Annotated[str, typer.Argument(metavar="ADDRESS", help="The new address: postgresql://HOST/DATABASE#NAME.")],
     name: BudgetName = None,

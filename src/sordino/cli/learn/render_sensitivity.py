@@ -10,8 +10,11 @@ from sordino.cli.shared.universe_options import Values
 from sordino.core.text_table import columns_of, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
+    from sordino.core.loss import Number
     from sordino.sensitivity import Change, Neighborhoods
 
 SCREEN_ROWS = 40
@@ -26,7 +29,7 @@ class Request:
     neighbors: str
     universe: Values
     rows: int
-    local: tuple[float, ...] | None
+    local: Sequence[Number] | None
     within: int | None
     exactly: int | None
     direction: str | None

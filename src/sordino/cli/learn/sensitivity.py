@@ -28,6 +28,7 @@ from sordino.core.text_table import plain
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sordino.core.loss import Number
     from sordino.reporting.picture import Picture
     from sordino.sensitivity import Change, Neighborhoods
 
@@ -140,7 +141,8 @@ def sensitivity(
     if form is TextFormat.json:
         parts = {name: describe_findings(request, findings[name]) for name, request in requests.items()}
         data = parts.get(None, {"schema": 1, "columns": parts})
-        say(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False))
+        # A third is a fraction: the nearest decimal stands for it.
+        say(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False, default=float))
         return
     for name, request in requests.items():
         if name is not None:
@@ -148,7 +150,7 @@ def sensitivity(
         print_findings(request, findings[name])
 
 
-def _rows(size: int | None, table: tuple[float, ...] | None) -> int:
+def _rows(size: int | None, table: Sequence[Number] | None) -> int:
     rows = size if table is None else len(table)
     if rows is None:
         raise DeclarationError("state --size N, for any table of N values, or --local V,V,.. for one table")

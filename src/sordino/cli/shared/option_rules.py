@@ -11,7 +11,8 @@ whatever its value; a test walks all commands and looks for options that nothing
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -80,13 +81,60 @@ def rules_of(command: Callable[..., Any]) -> dict[str, tuple[OptionRule, ...]]:
 
 
 class CheckedCommand(TyperCommand):
-    """A command that refuses options which would change nothing, before it reads anything else."""
+    """A command that refuses options which would change nothing, before it reads anything else.
+
+    Every number is read alike: 0.95, 95%, 19/20 and ln3, whether the option takes it as a float or as an exact amount.
+    """
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Write fractions, percents and logarithms as decimals where an option takes a float."""
+        return super().parse_args(ctx, list(_write_decimals(args, self._number_flags())))
+
+    def _number_flags(self) -> frozenset[str]:
+        if self.callback is None:
+            return frozenset()
+        signature = inspect.signature(inspect.unwrap(self.callback), eval_str=True)
+        numbers = {
+            name
+            for name, parameter in signature.parameters.items()
+            if (get_args(parameter.annotation) or (None,))[0] in (float, float | None)
+        }
+        return frozenset(flag for one in self.params if one.name in numbers for flag in one.opts)
 
     def invoke(self, ctx: Context) -> Any:
         """Run the command; raises DeclarationError for the first option that would be ignored."""
         if self.callback is not None:
             refuse_ignored(ctx, rules_of(inspect.unwrap(self.callback)))
         return super().invoke(ctx)
+
+
+def _write_decimals(args: Sequence[str], flags: Container[str]) -> Iterator[str]:
+    """Yield a command line in which the values of these options are decimals; what is no number stays, to be refused.
+
+    >>> list(_write_decimals(["--confidence", "95%", "--error=1/4", "1/2"], {"--confidence", "--error"}))
+    ['--confidence', '0.95', '--error=0.25', '1/2']
+    """
+    follows = False
+    for word in args:
+        flag, equals, value = word.partition("=")
+        if follows:
+            yield _decimal(word)
+        elif equals and flag in flags:
+            yield f"{flag}={_decimal(value)}"
+        else:
+            yield word
+        follows = not follows and word in flags
+
+
+def _decimal(word: str) -> str:
+    from sordino.core.loss import to_fraction
+
+    try:
+        float(word)
+    except ValueError:
+        with suppress(DeclarationError):
+            return repr(float(to_fraction(word, name="a number")))
+    return word
 
 
 def refuse_ignored(ctx: Context, rules: dict[str, tuple[OptionRule, ...]]) -> None:

@@ -12,13 +12,14 @@ from decimal import Decimal
 from pathlib import Path
 
 from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number, to_fraction
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
     """Hold the values of a universe in the order given, and where they come from if they are NOT PRIVATE."""
 
-    values: tuple[float, ...]
+    values: tuple[Number, ...]
     mark: str | None = None
     missing: int = 0
 
@@ -40,7 +41,7 @@ def values_from(texts: Sequence[str] | None, column: tuple[str, Path] | None) ->
     )
 
 
-def universes_from(texts: Sequence[str]) -> Sequence[float] | dict[str, tuple[float, ...]]:
+def universes_from(texts: Sequence[str]) -> Sequence[Number] | dict[str, tuple[Number, ...]]:
     """Return the values of the one --universe without a name, V,V,.., or of each by its name: NAME=V,V,..
 
     >>> universes_from(["age=1,2", "days=3"])
@@ -48,7 +49,7 @@ def universes_from(texts: Sequence[str]) -> Sequence[float] | dict[str, tuple[fl
     """
     if len(texts) == 1 and "=" not in texts[0]:
         return _numbers(texts[0], "--universe")
-    universes: dict[str, tuple[float, ...]] = {}
+    universes: dict[str, tuple[Number, ...]] = {}
     for text in texts:
         head, _, values = text.rpartition("=")
         name = head.strip()
@@ -62,7 +63,7 @@ def universes_from(texts: Sequence[str]) -> Sequence[float] | dict[str, tuple[fl
     return universes
 
 
-def table_from(text: str, universe: Values) -> tuple[float, ...]:
+def table_from(text: str, universe: Values) -> tuple[Number, ...]:
     """Return the table that --local states."""
     head, colon, count = text.partition(":")
     if not colon:
@@ -82,22 +83,27 @@ def span_from(text: str) -> range:
     return range(int(first), int(last) + 1)
 
 
-def _numbers(text: str, option: str) -> tuple[float, ...]:
-    numbers: list[float] = []
+def _numbers(text: str, option: str) -> tuple[Number, ...]:
+    numbers: list[Number] = []
     for place, word in enumerate(text.split(","), start=1):
         try:
             numbers.append(_number(word))
-        except ValueError:
+        except (ValueError, DeclarationError):
             raise DeclarationError(
                 f"{option} takes numbers separated by commas, such as 1,2.5,3; value {place} is not a number"
             ) from None
     return tuple(numbers)
 
 
-def _number(word: str) -> float:
+def _number(word: str) -> Number:
+    """Return a value as it is written: 1, 2.5, 1e18, and 1/3, 25% or ln3, which stay exact fractions."""
     try:
         return int(word)
     except ValueError:
+        pass
+    try:
         number = float(word)
+    except ValueError:
+        return to_fraction(word, name="a value")
     # a whole number past 2^53 keeps its digits, as 1e18 and 1152921504606846977.0 do
     return int(Decimal(word)) if 2**53 < abs(number) < math.inf and number.is_integer() else number

@@ -51,4 +51,6 @@ def normal_quantile(confidence: float) -> float:
     """
     from statistics import NormalDist
 
-    return NormalDist().inv_cdf((1 + confidence) / 2)
+    below = (1 + confidence) / 2
+    # Within 2e-16 of 1 it rounds to 1, where the other tail still has digits.
+    return NormalDist().inv_cdf(below) if below < 1 else -NormalDist().inv_cdf((1 - confidence) / 2)

@@ -93,9 +93,10 @@ class TableStrategy:
 
     `sizes` are the numbers of keys of all columns, `tables` the columns of each table in its own order, by their places.
     `measured` are the columns of each vector with noise of the law beside it: residuals of tables, each in its own steps,
-    or marginals in steps of the measure (`sordino.tables`). Columns that are `ordered`, by their places, were measured in a basis
-    of ranges. In the form "levels" each vector is of the areas of one level, its first column, by all others, and `parents` has
-    the area above each area of every level but the first. The margins on the columns in `known` are public: no noise is in them.
+    or marginals in steps of the measure (`sordino.tables`). Columns that are `ordered`, by their places, were measured for
+    ranges: residuals in a basis of these, marginals by single keys. In the form "levels" each vector is of the areas of one
+    level, its first column, by all others, and `parents` has the area above each area of every level but the first. The margins
+    on the columns in `known` are public: no noise is in them.
     """
 
     sizes: tuple[int, ...]

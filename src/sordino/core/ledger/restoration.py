@@ -36,6 +36,7 @@ from sordino.core.ledger.store import (
     entries_of,
     has_series,
     make_private,
+    open_sqlite,
     quick_check,
     read_end,
     sync_path,
@@ -107,6 +108,46 @@ def _rows(db: Database, table: str) -> list[Any]:
     if table == "shares" and not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'shares'").fetchone():
         return []
     return list(db.execute(f"SELECT * FROM {table} ORDER BY 1"))
+
+
+# ---- Copies for a backup, while programs ask questions
+
+
+def copy_sqlite(source: Path, target: Path) -> None:
+    """Copy an SQLite file as of one moment, while other programs write to it; the copy takes `target`'s place as a whole.
+
+    Only its owner can read it. Raises OSError or sqlite3.Error where the disk refuses it.
+    """
+    draft = target.with_name(f".{target.name}.draft")
+    draft.unlink(missing_ok=True)
+    make_private(draft)
+    try:
+        with (
+            closing(open_sqlite(source, patience=60.0, check_same_thread=True)) as old,
+            closing(open_sqlite(draft, patience=0.0, check_same_thread=True)) as new,
+        ):
+            old.backup(new)
+            # one file, without a log beside it
+            new.execute("PRAGMA journal_mode = DELETE")
+        sync_path(draft)
+        os.replace(draft, target)
+        sync_path(target.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def back_up_ledger(ledger: Ledger, target: Path) -> None:
+    """Copy a ledger's file, once every entry is verified, so that `restore_ledger` can go on from the copy.
+
+    Raises DeclarationError where the ledger is no file or the target is its own, LedgerError where it is not sound.
+    """
+    source = ledger.path
+    if not isinstance(source, Path):
+        raise DeclarationError(f"the ledger {source} is no file: its server's own tools back it up, such as pg_dump")
+    if target.exists() and target.samefile(source):
+        raise DeclarationError(f"{target} is the ledger itself: name another folder")
+    ledger.verify()
+    translate_errors(lambda: copy_sqlite(source, target), str(target))
 
 
 # ---- Going on from an older copy of a ledger, where the newest was lost: what is known to have been spent since is counted

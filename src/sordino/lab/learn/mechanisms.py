@@ -17,7 +17,7 @@ import numpy as np
 from sordino.core.accounting.gaussian_dp import analytic_gaussian_sigma
 from sordino.core.arguments import amount, chance, whole
 from sordino.core.errors import DeclarationError
-from sordino.core.loss import Number
+from sordino.core.loss import Number, to_fraction
 from sordino.core.noise.rng import Rng
 from sordino.lab.learn.bare_noise import Floats, NoiseShape
 
@@ -263,7 +263,11 @@ def sparse_vector(
     bits = _bits(rng)
     most = whole(crossings, name="crossings", least=1)
     scale = amount(sensitivity, name="sensitivity") * most / amount(epsilon, name="epsilon")
-    mark = _number(threshold, "threshold")
+    mark = (
+        float(to_fraction(threshold, name="threshold"))
+        if isinstance(threshold, str)
+        else _number(threshold, "threshold")
+    )
     border, question = (NoiseShape("Laplace", width * scale) for width in (2, 4))
     places: list[int] = []
     noisy = mark + border.draw(bits, 1)[0]

@@ -290,7 +290,9 @@ class Worlds:
                 return math.inf
         few = groups.values.size <= PAIRWISE
         low, _ = rising_root(excess, low, high, tolerance=1e-14 if few else 1e-11)
-        return _step_back(lambda epsilon: self.risk(epsilon=epsilon), low * (1 - (4e-14 if few else 1e-10)), wanted)
+        return _step_back(
+            lambda epsilon: self.risk(epsilon=epsilon), float(low) * (1 - (4e-14 if few else 1e-10)), wanted
+        )
 
     def epsilon_bound_for(self, *, risk: Number) -> float:
         """Return (Df/Dv) ln((1 - p)/p · risk/(1 - risk)), p the largest prior: the inverse of `risk_bound`, from below.

@@ -463,7 +463,8 @@ def _operands(node: ast.expr) -> list[ast.expr]:
 
 
 def _function_name(node: ast.Call) -> str:
-    return node.func.id if isinstance(node.func, ast.Name) else ""
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    return "log" if name == "ln" else name
 
 
 def _limits(node: ast.Call) -> tuple[Fraction | None, Fraction | None]:
@@ -526,7 +527,7 @@ def _write_down(function: Any) -> str:
     if not callable(function):
         raise QuestionRefused('a function is text, such as "5 * x", or a Python function of x')
     try:
-        result = function(_Written("x"))
+        result = _with_numpy(function)(_Written("x"))
     except QuestionRefused:
         raise
     except Exception as error:
@@ -534,6 +535,32 @@ def _write_down(function: Any) -> str:
             f"the function cannot be read as an expression ({type(error).__name__}); {_RULE}"
         ) from error
     return _text(result)
+
+
+def _with_numpy(function: Any) -> Any:
+    """Return a function in which those of `math` are numpy's of the same name: they take what stands for x, too."""
+    import types
+
+    def replace(value: Any) -> Any:
+        if value is math:
+            return np
+        name = getattr(value, "__name__", "")
+        return getattr(np, name) if value is getattr(math, name, None) and hasattr(np, name) else value
+
+    if not isinstance(function, types.FunctionType):
+        return replace(function)
+    used = {
+        name: replace(function.__globals__[name]) for name in function.__code__.co_names if name in function.__globals__
+    }
+    copied = types.FunctionType(
+        function.__code__,
+        {**function.__globals__, **used},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
 
 
 def _text(value: Any) -> str:

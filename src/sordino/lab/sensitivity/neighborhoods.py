@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.core.errors import DeclarationError
+from sordino.core.loss import Number
 from sordino.core.notebook_tables import align_cells, html_table
 from sordino.lab.sensitivity.moves import Moves, moves_from
 from sordino.lab.sensitivity.statistics import Statistic, TableFunction, statistic_from
@@ -135,7 +136,7 @@ class Neighborhoods:
 
 def list_neighborhoods(
     query: str | TableFunction,
-    universe: Sequence[float],
+    universe: Sequence[Number],
     *,
     size: int,
     neighbors: str,

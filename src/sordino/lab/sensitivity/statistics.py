@@ -13,6 +13,7 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError, nearest
 from sordino.core.field_words import strip_word, suggest_statistic
+from sordino.core.loss import to_fraction
 from sordino.lab.sensitivity.universe import Floats
 
 KNOWN = ("count", "sum", "mean", "median", "var", "std", "min", "max", "quantile:q")
@@ -173,8 +174,8 @@ def statistic_from(query: Any, *, ddof: Any) -> Statistic:
     head, _, tail = query.partition(":")
     if head == "quantile":
         try:
-            q = float(tail)
-        except ValueError:
+            q = float(to_fraction(tail, name="quantile"))
+        except DeclarationError:
             q = math.nan
         if 0 <= q <= 1:
             return Statistic(query, "quantile", q=q)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
-from sordino.core.errors import ChargedError, DeclarationError, SordinoError, nearest
+from sordino.core.errors import ChargedError, DeclarationError, SordinoError
 from sordino.reporting.charts import spec_drawer
 from sordino.reporting.picture import encode_picture, read_picture
 from sordino.reporting.synth_evaluation import evaluation_sheet
@@ -22,6 +22,7 @@ from sordino.serve.server.account_schema import EVALUATIONS
 from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job
 from sordino.serve.server.model_service import ModelService, price_run
+from sordino.serve.server.question_request import check_keys, or_null
 from sordino.synth.evaluation.evaluation import Evaluation
 from sordino.synth.evaluation.evaluator import evaluate
 from sordino.synth.watched_table import Stages, WatchedTable
@@ -30,10 +31,17 @@ _MOST_ROWS = 1_000_000
 # Synthetic rows that are drawn to say what the run would be charged.
 _PRICED_ROWS = 10_000
 _LOSS = ("epsilon", "delta", "rho")
-_KEYS: Mapping[str, str] = {**dict.fromkeys(_LOSS, "string"), "rows": "integer", "predict": "string"}
+_KEYS: Mapping[str, str | list[str]] = {
+    **{name: ["string", "number"] for name in _LOSS},
+    "rows": "integer",
+    "predict": "string",
+}
 EVALUATION_SCHEMA: Mapping[str, Any] = {
     "type": "object",
-    "properties": {name: {"type": kind} for name, kind in _KEYS.items()},
+    "properties": {
+        **{name: or_null({"type": kind}) for name, kind in _KEYS.items()},
+        "rows": or_null({"type": "integer", "minimum": 1, "maximum": _MOST_ROWS}),
+    },
     "additionalProperties": False,
 }
 
@@ -155,9 +163,8 @@ class EvaluationService:
 
 
 def _check(options: Mapping[str, Any]) -> None:
+    check_keys(options, _KEYS, what="an evaluation")
     for name, value in options.items():
-        if name not in _KEYS:
-            raise DeclarationError(f"an evaluation has no such key; {nearest(name, _KEYS)}", key=name[:40])
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise DeclarationError("must be text or a number", key=name)
     rows = options.get("rows", 1)

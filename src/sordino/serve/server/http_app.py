@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from sordino.core.errors import DeclarationError
+from sordino.serve.server import http_schemas as schemas
 from sordino.serve.server.collection_service import CollectionService
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.evaluation_service import EvaluationService
-from sordino.serve.server.http_guard import HttpGuard
+from sordino.serve.server.http_guard import FOR_MACHINES, HttpGuard
 from sordino.serve.server.http_request import add_error_handlers, respond
-from sordino.serve.server.http_service import COLLECTIONS, DESK, MODELS_AND_JOBS, OPENID, QUESTIONS, RETURN_PATH
+from sordino.serve.server.http_service import (
+    COLLECTIONS,
+    DESK,
+    LOGIN_PATH,
+    MODELS_AND_JOBS,
+    OPENID,
+    QUESTIONS,
+    RETURN_PATH,
+)
 from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.logs import Metrics
 from sordino.serve.server.model_service import ModelService
@@ -25,6 +34,8 @@ from sordino.serve.server.openid import OpenIdProvider
 _ABOUT = (
     "Answers questions about protected tables, each charged to a share of a budget. JSON is that of the command line."
 )
+# Whoever asks these needs no account.
+_WITHOUT_ACCOUNT = frozenset({*FOR_MACHINES, LOGIN_PATH, RETURN_PATH})
 
 
 class _CuratorApp(FastAPI):
@@ -34,9 +45,11 @@ class _CuratorApp(FastAPI):
         """Return the OpenAPI document."""
         if self.openapi_schema is None:
             plain = get_openapi(title=self.title, version=self.version, routes=self.routes, description=_ABOUT)
-            ways = {"token": {"type": "http", "scheme": "bearer"}}
-            plain.setdefault("components", {})["securitySchemes"] = ways
-            plain["security"] = [{"token": []}]
+            plain["components"]["securitySchemes"] = dict(schemas.SECURITY_SCHEMES)
+            for path, operations in plain["paths"].items():
+                for method, operation in operations.items():
+                    entered = path not in _WITHOUT_ACCOUNT and (method, path) != ("post", "/v1/session")
+                    operation["security"] = schemas.security_of(method) if entered else []
             self.openapi_schema = plain
         return self.openapi_schema
 
@@ -44,7 +57,13 @@ class _CuratorApp(FastAPI):
 def curator_app(service: CuratorService) -> HttpGuard:
     """Return the application that serves a project to its accounts."""
     app = _CuratorApp(
-        title="Sordino curator", version="1", docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json"
+        title="Sordino curator",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+        # the name of its function, which is what a generated client calls it
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
     app.state.work = WorkQueue(threads=48, each=8, waiting=56)
@@ -79,19 +98,25 @@ def _openid(service: CuratorService) -> OpenIdProvider | None:
 def _add_health(app: FastAPI, service: CuratorService, metrics: Metrics) -> None:
     """Add what machines look at, without an account: public facts alone."""
 
-    @app.get("/healthz", tags=["health"])
+    health = APIRouter(tags=["health"], responses=schemas.PROBLEMS)
+
+    @health.get("/healthz", responses=schemas.answers(schemas.Status))
     async def show_health() -> Response:
         """Say that the process answers."""
         return respond({"status": "alive"})
 
-    @app.get("/readyz", tags=["health"])
+    @health.get("/readyz", responses=schemas.answers(schemas.Status))
     async def show_readiness() -> Response:
         """Say that the store and the ledgers can be used; 503 where they cannot."""
         await run_in_threadpool(service.check_ready)
         return respond({"status": "ready"})
 
-    @app.get("/metrics", tags=["health"])
+    counts = schemas.sends("text/plain", description="the counts, as Prometheus reads them")
+
+    @health.get("/metrics", response_class=Response, responses=counts)
     async def show_metrics() -> Response:
         """Return counts and times of answers, and the budgets, for Prometheus."""
         text = await run_in_threadpool(lambda: metrics.render(service.sums()))
         return Response(text, media_type="text/plain; version=0.0.4", headers={"cache-control": "no-store"})
+
+    app.include_router(health)

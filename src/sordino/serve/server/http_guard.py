@@ -41,7 +41,7 @@ _STATUS = {
     421: 'this server has no such name: state where browsers find it, such as origin = "http://NAME:8000", in [serve]',
 }
 # Public facts, which a request by any host name may have.
-_FOR_MACHINES = frozenset({"/healthz", "/readyz", "/metrics"})
+FOR_MACHINES = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class HttpGuard:
@@ -64,7 +64,7 @@ class HttpGuard:
             # A WebSocket is closed without an answer.
             return
         answer = self._answer(scope, send)
-        foreign = not self._named and scope["path"] not in _FOR_MACHINES and _is_foreign(scope)
+        foreign = not self._named and scope["path"] not in FOR_MACHINES and _is_foreign(scope)
         body = 421 if foreign else await _read_body(scope, receive)
         if isinstance(body, int):
             await _refuse(answer, body)
@@ -93,7 +93,12 @@ class HttpGuard:
                 self._metrics.observe(scope["method"], route, seconds)
                 account = scope.get("sordino.account", "")
                 log_request(
-                    method=scope["method"], route=route, status=message["status"], seconds=seconds, account=account
+                    method=scope["method"],
+                    route=route,
+                    status=message["status"],
+                    seconds=seconds,
+                    account=account,
+                    unknown=scope.get("sordino.unknown", ""),
                 )
                 headers = list(message.get("headers", ()))
                 names = {name.lower() for name, _ in headers}

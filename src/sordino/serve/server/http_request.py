@@ -16,24 +16,24 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded, SordinoError, TooManyRequests
-from sordino.serve.server.access import Visitor
+from sordino.serve.server.access import ROLES, Visitor
 from sordino.serve.server.answer_time import GONE
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.problems import UNEXPECTED, problem_of, status_of
+from sordino.serve.server.question_request import UnknownKey, check_keys, or_null
 from sordino.serve.server.sessions import Session
 
-# What the OpenAPI document says of errors.
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "refused; nothing was charged", "content": {"application/problem+json": {}}},
-    "5XX": {"description": "failed; `exit_code` 5: a charge stands", "content": {"application/problem+json": {}}},
-}
-# A number in an address: the databases hold no larger one.
-StoredInt = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+# The number of an account, a model or a job in an address: the databases hold no larger one.
+StoredInt = Annotated[int, Field(ge=1, le=2**63 - 1)]
+# The confidence of errors and intervals.
+Confidence = Annotated[float, Field(gt=0, lt=1)]
 Result = TypeVar("Result")
 _SAFE = ("GET", "HEAD", "OPTIONS")
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 
 
 def service_of(request: Request) -> CuratorService:
@@ -190,11 +190,24 @@ def body_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": dict(schema)}}}}
 
 
-def fields_schema(needs: str = "", may: str = "", *, flags: str = "") -> dict[str, Any]:
+# What is known of the texts that requests state, by their keys.
+_KNOWN: Mapping[str, Mapping[str, Any]] = {
+    "name": {"minLength": 1, "maxLength": 80},
+    "role": {"enum": [*ROLES]},
+    "decision": {"enum": ["approved", "declined"]},
+}
+
+
+def fields_schema(needs: str = "", may: str = "", *, flags: str = "", amounts: str = "") -> dict[str, Any]:
     """Return the JSON Schema of an object of texts, the keys of `needs` always and those of `may` or not."""
-    kinds = {
-        name: {"type": "boolean" if name in flags.split() else "string"} for name in (*needs.split(), *may.split())
-    }
+    kinds: dict[str, Any] = {name: {"type": "string"} for name in (*needs.split(), *may.split())}
+    kinds |= {name: {"type": "boolean"} for name in flags.split()}
+    kinds |= {name: {"type": ["string", "number"]} for name in amounts.split()}
+    for name, known in _KNOWN.items():
+        if name in kinds:
+            kinds[name] |= known
+    optional = {name: or_null(kind) for name, kind in kinds.items() if name not in needs.split()}
+    kinds |= optional
     return {"type": "object", "properties": kinds, "required": needs.split(), "additionalProperties": False}
 
 
@@ -203,7 +216,25 @@ def respond(data: Any, status: int = 200, **headers: str) -> Response:
     return JSONResponse(data, status, headers={"cache-control": "no-store", **headers})
 
 
-def _refuse(error: SordinoError) -> Response:
+def _methods_at(request: Request) -> list[str]:
+    """Return the methods that an address takes, of all routes there: the framework names those of the first alone."""
+    routes = request.app.router.routes
+    scopes = {method: {**request.scope, "method": method} for method in _METHODS}
+    return [
+        method for method, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    ]
+
+
+def check_parameters(request: Request) -> None:
+    """Raise UnknownKey for a query parameter that the route does not take: what is misspelt is not left out in silence."""
+    known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
+    check_keys(request.query_params, known, what="this address", kind="parameter")
+
+
+def _refuse(request: Request, error: SordinoError) -> Response:
+    if isinstance(error, UnknownKey):
+        # For the log.
+        request.scope["sordino.unknown"] = error.unknown
     headers = {"cache-control": "no-store"}
     if isinstance(error, SignInNeeded):
         headers["www-authenticate"] = "Bearer"
@@ -218,17 +249,18 @@ def add_error_handlers(app: FastAPI) -> None:
     """Let every error leave as problem+json: Sordino's own with their words, any other without."""
 
     @app.exception_handler(SordinoError)
-    async def refuse(_: Request, error: SordinoError) -> Response:
-        return _refuse(error)
+    async def refuse(request: Request, error: SordinoError) -> Response:
+        return _refuse(request, error)
 
     @app.exception_handler(RequestValidationError)
-    async def misread(_: Request, error: RequestValidationError) -> Response:
-        # The error's words quote what was sent.
-        del error
-        return _refuse(DeclarationError("the address or a header is not as the OpenAPI document says"))
+    async def misread(request: Request, error: RequestValidationError) -> Response:
+        # Its first place names a parameter of the document's own; what was sent there is quoted nowhere.
+        first = error.errors()[0]
+        rule = first["msg"].replace("Input should be", "must be")
+        return _refuse(request, DeclarationError(rule, key=str(first["loc"][-1])))
 
     @app.exception_handler(HTTPException)
-    async def missing(_: Request, error: HTTPException) -> Response:
+    async def missing(request: Request, error: HTTPException) -> Response:
         details = {404: "there is nothing at this address", 405: "this address does not take this method"}
         plain = {
             "type": "about:blank",
@@ -238,6 +270,8 @@ def add_error_handlers(app: FastAPI) -> None:
             "exit_code": 2,
         }
         headers = {"cache-control": "no-store", **(error.headers or {})}
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(_methods_at(request))
         return JSONResponse(plain, error.status_code, headers=headers, media_type="application/problem+json")
 
     @app.exception_handler(Exception)

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from sordino.ask.project.parts import share_from
-from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded, nearest
+from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.core.ledger.records import charge_to_dict
 from sordino.core.loss import loss_to_numbers
 from sordino.core.release import Release
+from sordino.serve.server import http_schemas as schemas
 from sordino.serve.server.access import Visitor
 from sordino.serve.server.accounts import Account
 from sordino.serve.server.collection_service import CollectionService
 from sordino.serve.server.evaluation_service import EVALUATION_SCHEMA, EvaluationService
 from sordino.serve.server.http_request import (
-    PROBLEMS,
+    Confidence,
     StoredInt,
     address_of,
     body_of,
     check_origin,
+    check_parameters,
     cookie_name,
     fields_schema,
     read_json,
@@ -37,13 +39,21 @@ from sordino.serve.server.http_request import (
 from sordino.serve.server.jobs import ShortQueue
 from sordino.serve.server.model_service import FIT_SCHEMA, ModelService
 from sordino.serve.server.openid import TRY_SECONDS, OpenIdProvider, OpenIdTry
-from sordino.serve.server.question_request import asked_schema, read_question_request
+from sordino.serve.server.question_request import asked_schema, check_keys, read_question_request
 from sordino.serve.server.sessions import SESSION_HOURS, Session
 
 # ---- The routes of collections: what their collectors have by now. Reports go to a collector, never here
 
-COLLECTIONS = APIRouter(prefix="/v1", tags=["collections"], responses=PROBLEMS)
-Who = Annotated[Visitor, Depends(visitor_of)]
+COLLECTIONS = APIRouter(prefix="/v1", tags=["collections"], responses=schemas.PROBLEMS)
+
+
+async def _check_and_enter(request: Request, visitor: Annotated[Visitor, Depends(visitor_of)]) -> Visitor:
+    """Return who asks; raises UnknownKey where the address has a parameter that its route does not take."""
+    check_parameters(request)
+    return visitor
+
+
+Who = Annotated[Visitor, Depends(_check_and_enter)]
 
 
 def _collection_service(request: Request) -> CollectionService:
@@ -51,22 +61,22 @@ def _collection_service(request: Request) -> CollectionService:
     return collection_service
 
 
-@COLLECTIONS.get("/collections")
+@COLLECTIONS.get("/collections", responses=schemas.answers(schemas.Collections))
 async def list_collections(request: Request, visitor: Who) -> Response:
     """Return the collections of the project: name, question, reports so far, epsilons, whether each is closed."""
     collections = await run_in_threadpool(_collection_service(request).list_collections, visitor)
     return respond({"schema": 1, "collections": collections})
 
 
-@COLLECTIONS.get("/collections/{name}")
-async def estimate(request: Request, visitor: Who, name: str, confidence: float = 0.95) -> Response:
+@COLLECTIONS.get("/collections/{name}", responses=schemas.answers(schemas.CollectionEstimate))
+async def estimate(request: Request, visitor: Who, name: str, confidence: Confidence = 0.95) -> Response:
     """Return the estimates of a collection with their intervals, as `sordino local estimate --format json`."""
     return respond(
         await run_in_threadpool(lambda: _collection_service(request).estimate(visitor, name, confidence=confidence))
     )
 
 
-@COLLECTIONS.post("/collections/{name}/close")
+@COLLECTIONS.post("/collections/{name}/close", responses=schemas.answers(schemas.Done))
 async def close(request: Request, visitor: Who, name: str) -> Response:
     """Close a collection for ever."""
     await run_in_threadpool(_collection_service(request).close, visitor, name)
@@ -75,20 +85,29 @@ async def close(request: Request, visitor: Who, name: str) -> Response:
 
 # ---- The routes of people: sessions, accounts, passwords, tokens, shares, approvals, the audit log
 
-DESK = APIRouter(prefix="/v1", tags=["accounts"], responses=PROBLEMS)
+DESK = APIRouter(prefix="/v1", tags=["accounts"], responses=schemas.PROBLEMS)
 
 
-async def _fields(request: Request, needs: str = "", may: str = "") -> dict[str, Any]:
-    """Return the JSON object of a body that has these keys alone, all but `may` of them, as text; booleans stay."""
+async def _fields(
+    request: Request, needs: str = "", may: str = "", *, flags: str = "", amounts: str = ""
+) -> dict[str, Any]:
+    """Return the JSON object of a body that has these keys alone, as `fields_schema` describes it; null is left out."""
     fields = {name: value for name, value in (await read_json(request)).items() if value is not None}
-    keys = (*needs.split(), *may.split())
+    check_keys(fields, (*needs.split(), *may.split(), *flags.split(), *amounts.split()), what="this request")
     for name, value in fields.items():
-        if name not in keys:
-            raise DeclarationError(f"is no such key here; {nearest(name, keys)}", key=name[:40])
-        if not isinstance(value, (str, bool, int, float)):
-            raise DeclarationError("must be text or a number", key=name)
+        if name in flags.split():
+            kinds: tuple[type, ...] = (bool,)
+            words = "must be true or false"
+        elif name in amounts.split():
+            kinds = (str, int, float)
+            words = "must be text or a number"
+        else:
+            kinds = (str,)
+            words = "must be text"
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise DeclarationError(words, key=name)
     for name in needs.split():
-        if not isinstance(fields.get(name), str):
+        if name not in fields:
             raise DeclarationError("is missing; state it as text", key=name)
     return fields
 
@@ -96,7 +115,9 @@ async def _fields(request: Request, needs: str = "", may: str = "") -> dict[str,
 # ---- sessions
 
 
-@DESK.post("/session", openapi_extra=body_of(fields_schema("name password")))
+@DESK.post(
+    "/session", openapi_extra=body_of(fields_schema("name password")), responses=schemas.answers(schemas.Session)
+)
 async def sign_in(request: Request) -> Response:
     """Begin a session with a name and a password; the answer sets its cookie and holds its CSRF token."""
     check_origin(request)
@@ -113,13 +134,13 @@ async def sign_in(request: Request) -> Response:
     return answer
 
 
-@DESK.get("/session")
+@DESK.get("/session", responses=schemas.answers(schemas.Session))
 async def show_session(session: Annotated[Session, Depends(session_of)]) -> Response:
     """Return who is signed in, and the session's CSRF token."""
     return respond(_session(session))
 
 
-@DESK.delete("/session")
+@DESK.delete("/session", responses=schemas.answers(schemas.Done))
 async def sign_out(request: Request, visitor: Who) -> Response:
     """End the session."""
     cookie = request.cookies.get(cookie_name(request), "")
@@ -134,7 +155,7 @@ def _session(session: Session) -> dict[str, Any]:
     return {"schema": 1, "name": who.name, "role": who.role, "csrf": session.csrf}
 
 
-@DESK.get("/me")
+@DESK.get("/me", responses=schemas.answers(schemas.Visitor))
 async def show_visitor(visitor: Who) -> Response:
     """Return who asks: the account's name, its role, and the share that is spent."""
     return respond({"schema": 1, "name": visitor.name, "role": visitor.role, "spender": visitor.spender})
@@ -143,14 +164,19 @@ async def show_visitor(visitor: Who) -> Response:
 # ---- accounts and shares
 
 
-@DESK.get("/accounts")
+@DESK.get("/accounts", responses=schemas.answers(schemas.Accounts))
 async def list_accounts(request: Request, visitor: Who) -> Response:
     """Return the accounts; an analyst sees its own."""
     accounts = await run_in_threadpool(service_of(request).account_service.list_accounts, visitor)
     return respond({"schema": 1, "accounts": [account.to_dict() for account in accounts]})
 
 
-@DESK.post("/accounts", openapi_extra=body_of(fields_schema("name role", "password")))
+@DESK.post(
+    "/accounts",
+    openapi_extra=body_of(fields_schema("name role", "password")),
+    responses=schemas.answers(schemas.Account, status=201),
+    status_code=201,
+)
 async def add_account(request: Request, visitor: Who) -> Response:
     """Add an account with a name and a role, with a password or without."""
     fields = await _fields(request, "name role", "password")
@@ -159,18 +185,24 @@ async def add_account(request: Request, visitor: Who) -> Response:
     return respond(account.to_dict(), 201)
 
 
-@DESK.patch("/accounts/{name}", openapi_extra=body_of(fields_schema("", "role disabled", flags="disabled")))
+@DESK.patch(
+    "/accounts/{name}",
+    openapi_extra=body_of(fields_schema("", "role", flags="disabled")),
+    responses=schemas.answers(schemas.Account),
+)
 async def change_account(request: Request, visitor: Who, name: str) -> Response:
     """Change an account's role, or disable it."""
-    fields = await _fields(request, "", "role disabled")
-    if not isinstance(fields.get("disabled", False), bool) or not isinstance(fields.get("role", ""), str):
-        raise DeclarationError("state role as text, or disabled as true or false")
+    fields = await _fields(request, "", "role", flags="disabled")
     account_service = service_of(request).account_service
     changed: Account = await run_in_threadpool(lambda: account_service.change_account(visitor, name, **fields))
     return respond(changed.to_dict())
 
 
-@DESK.put("/accounts/{name}/password", openapi_extra=body_of(fields_schema("new", "old")))
+@DESK.put(
+    "/accounts/{name}/password",
+    openapi_extra=body_of(fields_schema("new", "old")),
+    responses=schemas.answers(schemas.Done),
+)
 async def change_password(request: Request, visitor: Who, name: str) -> Response:
     """Set a password: one's own with the `old` one, another's as an officer. All sessions of the account end."""
     fields = await _fields(request, "new", "old")
@@ -181,10 +213,14 @@ async def change_password(request: Request, visitor: Who, name: str) -> Response
     return respond({"schema": 1})
 
 
-@DESK.put("/shares/{budget}/{spender}", openapi_extra=body_of(fields_schema("", "epsilon delta rho")))
+@DESK.put(
+    "/shares/{budget}/{spender}",
+    openapi_extra=body_of(fields_schema(amounts="epsilon delta rho")),
+    responses=schemas.answers(schemas.Done),
+)
 async def set_share(request: Request, visitor: Who, budget: str, spender: str) -> Response:
     """Give a spender, an account's name or a program's, a share of a budget, or change it: {"epsilon": "0.5"}."""
-    stated = await _fields(request, "", "epsilon delta rho")
+    stated = await _fields(request, amounts="epsilon delta rho")
     service = service_of(request)
 
     def work() -> None:
@@ -197,14 +233,19 @@ async def set_share(request: Request, visitor: Who, budget: str, spender: str) -
 # ---- tokens
 
 
-@DESK.get("/accounts/{name}/tokens")
+@DESK.get("/accounts/{name}/tokens", responses=schemas.answers(schemas.Tokens))
 async def list_tokens(request: Request, visitor: Who, name: str) -> Response:
     """Return the tokens of an account, never the secrets."""
     tokens = await run_in_threadpool(service_of(request).account_service.list_tokens, visitor, name)
     return respond({"schema": 1, "tokens": [token.to_dict() for token in tokens]})
 
 
-@DESK.post("/tokens", openapi_extra=body_of(fields_schema("name")))
+@DESK.post(
+    "/tokens",
+    openapi_extra=body_of(fields_schema("name")),
+    responses=schemas.answers(schemas.NewToken, status=201),
+    status_code=201,
+)
 async def make_token(request: Request, visitor: Who) -> Response:
     """Make a token for one's own account; its secret is in this answer, and nowhere else ever again."""
     fields = await _fields(request, "name")
@@ -212,7 +253,7 @@ async def make_token(request: Request, visitor: Who) -> Response:
     return respond({**token.to_dict(), "secret": secret}, 201)
 
 
-@DESK.delete("/tokens/{number}")
+@DESK.delete("/tokens/{number}", responses=schemas.answers(schemas.Done))
 async def revoke_token(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Revoke a token."""
     await run_in_threadpool(service_of(request).account_service.revoke_token, visitor, number)
@@ -222,28 +263,35 @@ async def revoke_token(request: Request, visitor: Who, number: StoredInt) -> Res
 # ---- approvals and the log
 
 
-@DESK.get("/approvals")
-async def list_approvals(request: Request, visitor: Who, state: str | None = None) -> Response:
+State = Literal["waiting", "approved", "declined"]
+
+
+@DESK.get("/approvals", responses=schemas.answers(schemas.Approvals))
+async def list_approvals(request: Request, visitor: Who, state: State | None = None) -> Response:
     """Return what waits for an officer, or did: question, plans, cost, and what it reveals; an analyst sees its own."""
     account_service = service_of(request).account_service
     approvals = await run_in_threadpool(lambda: account_service.list_approvals(visitor, state=state))
     return respond({"schema": 1, "approvals": [one.to_dict() for one in approvals]})
 
 
-@DESK.get("/approvals/{number}")
+@DESK.get("/approvals/{number}", responses=schemas.answers(schemas.Approval))
 async def show_approval(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return one of them."""
     found = await run_in_threadpool(service_of(request).account_service.find_approval, visitor, number)
     return respond(found.to_dict())
 
 
-@DESK.post("/approvals/{number}", openapi_extra=body_of(fields_schema("decision", "reason")))
+@DESK.post(
+    "/approvals/{number}",
+    openapi_extra=body_of(fields_schema("decision", "reason")),
+    responses=schemas.answers(schemas.Approval),
+)
 async def decide(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Approve or decline: {"decision": "approved", "reason": "..."}; 409 where another officer was first."""
     fields = await _fields(request, "decision", "reason")
     if fields["decision"] not in ("approved", "declined"):
         raise DeclarationError('must be "approved" or "declined"', key="decision")
-    reason = None if "reason" not in fields else str(fields["reason"])[:2000]
+    reason = None if "reason" not in fields else fields["reason"][:2000]
     account_service = service_of(request).account_service
     decided = await run_in_threadpool(
         lambda: account_service.decide(visitor, number, fields["decision"], reason=reason)
@@ -251,8 +299,12 @@ async def decide(request: Request, visitor: Who, number: StoredInt) -> Response:
     return respond(decided.to_dict())
 
 
-@DESK.get("/audit")
-async def read_audit_log(request: Request, visitor: Who, after: StoredInt = 0, most: StoredInt = 1000) -> Response:
+Line = Annotated[int, Query(ge=0, le=2**63 - 1)]
+Lines = Annotated[int, Query(ge=1, le=10_000)]
+
+
+@DESK.get("/audit", responses=schemas.answers(schemas.AuditLog))
+async def read_audit_log(request: Request, visitor: Who, after: Line = 0, most: Lines = 1000) -> Response:
     """Return who did what when, oldest first, after the line of a number."""
     account_service = service_of(request).account_service
     lines = await run_in_threadpool(lambda: account_service.read_audit_log(visitor, after=after, most=most))
@@ -261,12 +313,13 @@ async def read_audit_log(request: Request, visitor: Who, after: StoredInt = 0, m
 
 # ---- The routes of synthetic models and of jobs
 
-MODELS_AND_JOBS = APIRouter(prefix="/v1", tags=["models"], responses=PROBLEMS)
-_SAMPLE = {
+MODELS_AND_JOBS = APIRouter(prefix="/v1", tags=["models"], responses=schemas.PROBLEMS)
+_SAMPLE: dict[str, Any] = {
     "type": "object",
+    "additionalProperties": False,
     "properties": {
-        "rows": {"type": "integer"},
-        "where": {"type": "string"},
+        "rows": {"type": ["integer", "null"], "minimum": 0, "maximum": 1_000_000},
+        "where": {"type": ["string", "null"]},
         "independent": {
             "type": "boolean",
             "description": "Draw each row by itself. Without it counts scatter less than those of independent rows.",
@@ -286,7 +339,12 @@ def _evaluations(request: Request) -> EvaluationService:
     return evaluation_service
 
 
-@MODELS_AND_JOBS.post("/models", openapi_extra=body_of(FIT_SCHEMA))
+@MODELS_AND_JOBS.post(
+    "/models",
+    openapi_extra=body_of(FIT_SCHEMA),
+    responses=schemas.answers(schemas.Job, status=201, waits=True),
+    status_code=201,
+)
 async def fit(request: Request, visitor: Who, key: RequestId = None) -> Response:
     """Begin to fit a model, charged once; the answer is its job. With an Idempotency-Key the same call again is the same job."""
     body = await read_json(request)
@@ -294,22 +352,24 @@ async def fit(request: Request, visitor: Who, key: RequestId = None) -> Response
     return respond(job.to_dict(), 201)
 
 
-@MODELS_AND_JOBS.get("/models")
+@MODELS_AND_JOBS.get("/models", responses=schemas.answers(schemas.Models))
 async def list_models(request: Request, visitor: Who) -> Response:
     """Return the models: number, table, charge, moment."""
     return respond({"schema": 1, "models": await run_in_threadpool(_models(request).list_models, visitor)})
 
 
-@MODELS_AND_JOBS.get("/models/{number}")
-async def show_model(request: Request, visitor: Who, number: StoredInt, confidence: float = 0.95) -> Response:
+@MODELS_AND_JOBS.get("/models/{number}", responses=schemas.answers(schemas.Model))
+async def show_model(request: Request, visitor: Who, number: StoredInt, confidence: Confidence = 0.95) -> Response:
     """Return what a model is, as `sordino synth show --format json`."""
-    if not 0 < confidence < 1:
-        raise DeclarationError("must lie between 0 and 1, such as 0.95", key="confidence")
     model = await run_work(request, visitor, lambda: _models(request).model(visitor, number))
     return respond(model.to_dict(confidence=confidence))
 
 
-@MODELS_AND_JOBS.get("/models/{number}/file")
+@MODELS_AND_JOBS.get(
+    "/models/{number}/file",
+    response_class=Response,
+    responses=schemas.sends("application/octet-stream", description="the model", binary=True),
+)
 async def send_model(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a model as a file, which `sd.synth.load` reads."""
     model = await run_work(request, visitor, lambda: _models(request).model(visitor, number))
@@ -319,7 +379,12 @@ async def send_model(request: Request, visitor: Who, number: StoredInt) -> Respo
     )
 
 
-@MODELS_AND_JOBS.post("/models/{number}/sample", openapi_extra=body_of(_SAMPLE))
+@MODELS_AND_JOBS.post(
+    "/models/{number}/sample",
+    openapi_extra=body_of(_SAMPLE),
+    response_class=Response,
+    responses=schemas.sends("text/csv", description="the rows, with a header line"),
+)
 async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return drawn rows as CSV, free: {"rows": 1000, "where": "age > 40"}.
 
@@ -327,6 +392,7 @@ async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
     repeated draws comes out far too small; {"independent": true} draws each row by itself.
     """
     body = await read_json(request)
+    check_keys(body, _SAMPLE["properties"], what="a sample")
     rows = body.get("rows")
     where = body.get("where")
     if not (rows is None or (isinstance(rows, int) and not isinstance(rows, bool))):
@@ -343,7 +409,9 @@ async def sample(request: Request, visitor: Who, number: StoredInt) -> Response:
     return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers={"cache-control": "no-store"})
 
 
-@MODELS_AND_JOBS.post("/models/{number}/answer", openapi_extra=body_of(asked_schema()))
+@MODELS_AND_JOBS.post(
+    "/models/{number}/answer", openapi_extra=body_of(asked_schema()), responses=schemas.answers(schemas.Release)
+)
 async def answer(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a model's own answer to a question, free, as `sordino synth answer --format json`."""
     question = read_question_request(await read_json(request))
@@ -351,7 +419,12 @@ async def answer(request: Request, visitor: Who, number: StoredInt) -> Response:
     return respond(release.to_dict(confidence=question.confidence))
 
 
-@MODELS_AND_JOBS.post("/models/{number}/evaluations", openapi_extra=body_of(EVALUATION_SCHEMA))
+@MODELS_AND_JOBS.post(
+    "/models/{number}/evaluations",
+    openapi_extra=body_of(EVALUATION_SCHEMA),
+    responses=schemas.answers(schemas.Job, status=201, waits=True),
+    status_code=201,
+)
 async def evaluate(request: Request, visitor: Who, number: StoredInt, key: RequestId = None) -> Response:
     """Begin to compare a model's rows with its table, charged once; the answer is its job, as of a fit."""
     body = await read_json(request)
@@ -359,14 +432,18 @@ async def evaluate(request: Request, visitor: Who, number: StoredInt, key: Reque
     return respond(job.to_dict(), 201)
 
 
-@MODELS_AND_JOBS.get("/models/{number}/evaluations")
+@MODELS_AND_JOBS.get("/models/{number}/evaluations", responses=schemas.answers(schemas.Evaluations))
 async def list_evaluations(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return the evaluations of a model: number, charge, mean distances over one, two and three columns."""
     evaluations = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
     return respond({"schema": 1, "evaluations": evaluations})
 
 
-@MODELS_AND_JOBS.get("/models/{number}/evaluations/{evaluation}")
+@MODELS_AND_JOBS.get(
+    "/models/{number}/evaluations/{evaluation}",
+    response_class=Response,
+    responses=schemas.sends("text/html", description="the page"),
+)
 async def send_evaluation(request: Request, visitor: Who, number: StoredInt, evaluation: StoredInt) -> Response:
     """Return an evaluation as the page that `sordino synth report` writes."""
     text = await run_work(request, visitor, lambda: _evaluations(request).page(visitor, number, evaluation))
@@ -374,14 +451,14 @@ async def send_evaluation(request: Request, visitor: Who, number: StoredInt, eva
     return Response(text, media_type="text/html", headers=headers | {"content-security-policy": "sandbox"})
 
 
-@MODELS_AND_JOBS.get("/jobs")
+@MODELS_AND_JOBS.get("/jobs", responses=schemas.answers(schemas.Jobs))
 async def list_jobs(request: Request, visitor: Who) -> Response:
     """Return jobs, each with its stage and elapsed time."""
     jobs = await run_in_threadpool(_models(request).list_jobs, visitor)
     return respond({"schema": 1, "jobs": [job.to_dict() for job in jobs]})
 
 
-@MODELS_AND_JOBS.get("/jobs/{number}")
+@MODELS_AND_JOBS.get("/jobs/{number}", responses=schemas.answers(schemas.Job))
 async def show_job(request: Request, visitor: Who, number: StoredInt) -> Response:
     """Return a job; when it is done, `model` is the number of its model."""
     return respond((await run_in_threadpool(_models(request).find_job, visitor, number)).to_dict())
@@ -389,12 +466,13 @@ async def show_job(request: Request, visitor: Who, number: StoredInt) -> Respons
 
 # ---- The routes by which people of an organisation sign in: to the provider, and back
 
+LOGIN_PATH = "/v1/openid/login"
 RETURN_PATH = "/v1/openid/return"
 _COOKIE = "sordino_openid"
 _PURPOSE = "openid"
 # whoever has no account may make this server talk to the provider, which may be slow
 _TALKS = ShortQueue(running=6, waiting=6)
-OPENID = APIRouter(tags=["accounts"])
+OPENID = APIRouter(tags=["accounts"], responses=schemas.PROBLEMS)
 _ARRIVED = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Continue</a>'
 
 
@@ -405,7 +483,7 @@ def _provider(request: Request) -> OpenIdProvider:
     return provider
 
 
-@OPENID.get("/v1/openid/login")
+@OPENID.get(LOGIN_PATH, status_code=303, response_class=RedirectResponse)
 async def begin_openid(request: Request) -> Response:
     """Send a browser to the provider."""
     provider = _provider(request)
@@ -425,7 +503,7 @@ async def begin_openid(request: Request) -> Response:
     return answer
 
 
-@OPENID.get(RETURN_PATH)
+@OPENID.get(RETURN_PATH, response_class=HTMLResponse)
 async def finish_openid(request: Request, state: str = "", code: str = "") -> Response:
     """Begin the session of whoever comes back from the provider, where an account is bound to its subject."""
     provider = _provider(request)
@@ -457,17 +535,17 @@ async def finish_openid(request: Request, state: str = "", code: str = "") -> Re
 
 # ---- The routes of questions: tables, plan, ask, budgets, past releases. JSON is that of the command line
 
-QUESTIONS = APIRouter(prefix="/v1", tags=["questions"], responses=PROBLEMS)
+QUESTIONS = APIRouter(prefix="/v1", tags=["questions"], responses=schemas.PROBLEMS)
 
 
-@QUESTIONS.get("/tables")
+@QUESTIONS.get("/tables", responses=schemas.answers(schemas.Tables))
 async def list_tables(request: Request, visitor: Who) -> Response:
     """Return the declared tables."""
     tables = await run_in_threadpool(service_of(request).tables, visitor)
     return respond({"schema": 1, "tables": tables})
 
 
-@QUESTIONS.post("/plan", openapi_extra=body_of(asked_schema()))
+@QUESTIONS.post("/plan", openapi_extra=body_of(asked_schema()), responses=schemas.answers(schemas.Plan | schemas.Batch))
 async def plan(request: Request, visitor: Who) -> Response:
     """Return what a question would cost and how wrong its answer would be; free, as `sordino plan --format json`."""
     question = read_question_request(await read_json(request))
@@ -479,7 +557,11 @@ async def plan(request: Request, visitor: Who) -> Response:
     return respond(await run_work(request, visitor, work))
 
 
-@QUESTIONS.post("/ask", openapi_extra=body_of(asked_schema()))
+@QUESTIONS.post(
+    "/ask",
+    openapi_extra=body_of(asked_schema()),
+    responses=schemas.answers(schemas.Release | list[schemas.Release], waits=True),
+)
 async def ask(request: Request, visitor: Who, key: RequestId = None) -> Response:
     """Return the private answer, charged once, as `sordino ask --format json`; it leaves on the public clock.
 
@@ -501,30 +583,30 @@ async def ask(request: Request, visitor: Who, key: RequestId = None) -> Response
     return respond(answers[0] if len(answers) == 1 else answers)
 
 
-@QUESTIONS.get("/budgets")
+@QUESTIONS.get("/budgets", responses=schemas.answers(schemas.Budgets))
 async def list_budgets(request: Request, visitor: Who, budget: str | None = None) -> Response:
     """Return how budgets stand, as `sordino budget --format json`; of the shares an analyst sees its own."""
     budgets = await run_in_threadpool(service_of(request).budgets, visitor, budget)
     return respond({"schema": 1, "budgets": budgets})
 
 
-@QUESTIONS.get("/releases")
+@QUESTIONS.get("/releases", responses=schemas.answers(schemas.Charges))
 async def list_releases(request: Request, visitor: Who, budget: str | None = None) -> Response:
     """Return every question that was charged, as `sordino releases --format json`; an analyst sees its own."""
     charges = await run_in_threadpool(service_of(request).charges, visitor, budget=budget)
     return respond({"schema": 1, "releases": [charge_to_dict(name, charge) for name, charge in charges]})
 
 
-@QUESTIONS.get("/releases/{charge}")
+@QUESTIONS.get("/releases/{charge}", responses=schemas.answers(schemas.Release))
 async def show_release(
-    request: Request, visitor: Who, charge: str, budget: str | None = None, confidence: float = 0.95
+    request: Request, visitor: Who, charge: str, budget: str | None = None, confidence: Confidence = 0.95
 ) -> Response:
     """Return a past release as it was, as `sordino show --format json`."""
     release = await run_in_threadpool(service_of(request).release, visitor, charge, budget=budget)
     return respond(release.to_dict(confidence=confidence))
 
 
-@QUESTIONS.get("/releases/{charge}/explanation")
+@QUESTIONS.get("/releases/{charge}/explanation", responses=schemas.answers(schemas.Explanation))
 async def explain_release(request: Request, visitor: Who, charge: str, budget: str | None = None) -> Response:
     """Return in plain words what a past release reveals at most, as `sordino explain --format json`."""
     service = service_of(request)

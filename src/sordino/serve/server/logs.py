@@ -75,10 +75,15 @@ _FIELDS = ("method", "route", "status", "seconds", "account", "unknown")
 _LISTENERS = ("uvicorn", "asyncio")
 
 
-def log_request(*, method: str, route: str, status: int, seconds: float, account: str) -> None:
-    """Write the line of a request over HTTP; `route` is the address of the API or the page, without what it names."""
+def log_request(*, method: str, route: str, status: int, seconds: float, account: str, unknown: str = "") -> None:
+    """Write the line of a request over HTTP; `route` is the address of the API or the page, without what it names.
+
+    `unknown` names the parameter or key that the route does not know.
+    """
     level = logging.ERROR if status == 500 else logging.WARNING if status > 500 else logging.INFO
     fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 3), "account": account}
+    if unknown:
+        fields["unknown"] = unknown
     _LOG.log(level, "request", extra=fields)
 
 

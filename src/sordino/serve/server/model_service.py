@@ -18,7 +18,7 @@ from sordino.ask.curator.curator import Curator
 from sordino.ask.curator.plan import Plan
 from sordino.ask.engines.readers.table_file import csv_lines
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
-from sordino.core.errors import ChargedError, DeclarationError, SordinoError, nearest
+from sordino.core.errors import ChargedError, DeclarationError, SordinoError
 from sordino.core.loss import LossArguments, read_loss, show_arguments
 from sordino.core.release import Release
 from sordino.serve.server.access import NotThere, Visitor, check_access, sees_all
@@ -26,7 +26,7 @@ from sordino.serve.server.account_schema import MODELS
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job, Jobs
-from sordino.serve.server.question_request import QuestionRequest
+from sordino.serve.server.question_request import QuestionRequest, check_keys, or_null
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.methods import FitRequest
 from sordino.synth.model import Model, load
@@ -52,12 +52,23 @@ _KEYS = (
 )
 _LOSS = ("epsilon", "delta", "rho")
 _LISTS = ("columns", "marginals", "workload", "never", "at_most", "rules", "predict")
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_SETS = {"type": "array", "items": _TEXTS}
+_AMOUNT = {"type": ["string", "number"]}
+_TYPES: Mapping[str, Mapping[str, Any]] = {
+    "table": {"type": "string"},
+    "method": {"type": "string"},
+    "cap": {"type": "integer"},
+    "assume_rows": {"type": "integer"},
+    **dict.fromkeys(_LISTS, _TEXTS),
+    "marginals": _SETS,
+    "at_most": _SETS,
+    "workload": {"anyOf": [{"const": "all 2-way"}, _SETS]},
+    **dict.fromkeys(_LOSS, _AMOUNT),
+}
 FIT_SCHEMA: Mapping[str, Any] = {
     "type": "object",
-    "properties": {
-        name: {"type": "array" if name in _LISTS else "integer" if name in ("cap", "assume_rows") else "string"}
-        for name in (*_KEYS, *_LOSS)
-    },
+    "properties": {name: or_null(schema) for name, schema in _TYPES.items()},
     "additionalProperties": False,
 }
 
@@ -270,9 +281,8 @@ class _PricedTable:
 def _check_fit(options: Mapping[str, Any]) -> None:
     """Raise DeclarationError for a key that a fit does not have, or a value of another kind."""
     keys = (*_KEYS, *_LOSS)
+    check_keys(options, keys, what="a fit")
     for name, value in options.items():
-        if name not in keys:
-            raise DeclarationError(f"a fit has no such key; {nearest(name, keys)}", key=name[:40])
         if name in _LISTS and value != "all 2-way" and not isinstance(value, list):
             raise DeclarationError("must be a list", key=name)
         if name not in _LISTS and (isinstance(value, bool) or not isinstance(value, (str, int, float))):

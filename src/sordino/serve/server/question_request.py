@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 # Importing it registers its questions, so that they can be read.
 import sordino.lab.robust  # noqa: F401
@@ -53,6 +54,24 @@ _KEYS: Mapping[str, tuple[tuple[type, ...], str]] = {
 
 class OutOfDate(DeclarationChanged):
     """Say that whoever asks has seen a declaration that is no longer the one served."""
+
+
+class UnknownKey(DeclarationError):
+    """Say that a request states something by a name that is not known there.
+
+    `unknown` names it for the operator's log, where it looks like a name and nothing else, such as a secret.
+    """
+
+    def __init__(self, name: str, known: Iterable[str], *, what: str, kind: str) -> None:
+        super().__init__(f"is unknown: {what} has no such {kind}; {nearest(name, known)}", key=name[:40])
+        self.unknown = f"{kind} {name}" if re.fullmatch("[a-z_]{1,30}", name) else f"a {kind}"
+
+
+def check_keys(stated: Iterable[str], known: Iterable[str], *, what: str, kind: str = "key") -> None:
+    """Raise UnknownKey for the first name that is not known."""
+    for name in stated:
+        if name not in known:
+            raise UnknownKey(name, known, what=what, kind=kind)
 
 
 class TooLarge(DeclarationError):
@@ -117,9 +136,8 @@ def read_question_request(plain: Mapping[str, Any]) -> QuestionRequest:
     '0.5'
     """
     stated = {name: value for name, value in plain.items() if value is not None}
+    check_keys(stated, _KEYS, what="a question")
     for name, value in stated.items():
-        if name not in _KEYS:
-            raise DeclarationError(f"a question has no such key; {nearest(name, _KEYS)}", key=name)
         kinds, words = _KEYS[name]
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise DeclarationError(f"must be {words}", key=name)
@@ -141,12 +159,33 @@ def read_question_request(plain: Mapping[str, Any]) -> QuestionRequest:
 def asked_schema() -> dict[str, Any]:
     """Return the JSON Schema of what `read_question_request` reads."""
     words = {str: "string", int: "integer", float: "number", dict: "object", list: "array"}
-    properties = {
-        name: {"type": [words[k] for k in kinds], "description": description}
-        for name, (kinds, description) in _KEYS.items()
-    }
-    either = [{"required": [name]} for name in _QUESTIONS]
-    return {"type": "object", "properties": properties, "oneOf": either, "additionalProperties": False}
+    properties: dict[str, Any] = {}
+    for name, (kinds, description) in _KEYS.items():
+        stated = [words[kind] for kind in kinds]
+        properties[name] = {"type": stated[0] if len(stated) == 1 else stated, "description": description}
+        if list in kinds:
+            properties[name]["items"] = {}
+    properties["on"]["enum"] = ["data", "dummy"]
+    properties["share"]["enum"] = [*get_args(Share)]
+    properties["confidence"] |= {"exclusiveMinimum": 0, "exclusiveMaximum": 1}
+    properties["sql"] |= {"minLength": 1, "maxLength": _LONGEST}
+    properties = {name: or_null(schema) for name, schema in properties.items()}
+    # Not as oneOf, of which generators of clients make no class.
+    about = f"A question, stated by one of {', '.join(_QUESTIONS)}."
+    return {"type": "object", "description": about, "properties": properties, "additionalProperties": False}
+
+
+def or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a key that may be left out, or null, which is the same.
+
+    >>> or_null({"type": "string", "enum": ["data", "dummy"]})
+    {'type': ['string', 'null'], 'enum': ['data', 'dummy', None]}
+    """
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    kinds = schema["type"]
+    nullable = {**schema, "type": [*([kinds] if isinstance(kinds, str) else kinds), "null"]}
+    return {**nullable, "enum": [*schema["enum"], None]} if "enum" in schema else nullable
 
 
 def _question(stated: Mapping[str, Any]) -> Any:
