@@ -169,7 +169,9 @@ def test_a_charge_is_on_the_ledger_of_the_file(tmp_path: Path) -> None:
     charge = table.charge_event(SGD, note="a run", delta="1e-5").charge
     table.close()
     again = open_table(sd.ApproxDP(3, "1e-4"), ledger=tmp_path / "ledger.sqlite", rng=sd.Rng.secure())
-    assert again.release(charge).event == Composed((read_event(SGD),), tuple(again.spent.amounts().values()))
+    assert again.release(charge).event == Composed(
+        (read_event(SGD),), (again.spent.amounts()["epsilon"], again.spent.amounts()["delta"])
+    )
     again.close()
 
 

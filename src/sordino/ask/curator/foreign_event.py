@@ -19,7 +19,9 @@ from sordino.core.neighbors import Neighbors
 
 # An epsilon that follows from a delta is rounded up to so many parts.
 _EPSILON_PARTS = 10**6
-_DECLARED = "that this event describes what was run on these rows is the curator's declared word: nothing of the run was seen here"
+_DECLARED = (
+    "that this event describes what was run on these rows is the curator's declared word: nothing of it was seen here"
+)
 _SAMPLED = "so is that each unit was in a batch by a secret coin of its own, drawn anew for each (Poisson sampling)"
 
 
