@@ -290,10 +290,10 @@ def decision_tree(
 ) -> TreeModel:
     """Return a decision tree of `y`, a category, a boolean or a number, of at most `depth` splits on a path.
 
-    One charge fits a private model of the columns that keeps what depends on y (`sd.synth.fit(predict=y)`); the tree is grown
-    over rows drawn from it, each split where it explains most (CART: Breiman, Friedman, Olshen, Stone 1984), so its splits and shares
-    are as wrong as that model is. Draws come through `rng`. Raises UnknownName, QuestionRefused or DeclarationError before
-    anything is spent; BudgetExhausted, ChargedError as ask.
+    One charge fits a private model of the columns that keeps what depends on y (`sd.synth.fit(predict=y)`). The tree is grown
+    over rows drawn from it, each split where it explains most (CART: Breiman, Friedman, Olshen, Stone 1984): its splits and
+    shares are as wrong as that model is. Draws come through `rng`. Raises UnknownName, QuestionRefused or DeclarationError
+    before anything is spent; BudgetExhausted, ChargedError as ask.
     """
     predictors, target = check_tree(table, y, x, depth, assume_rows)
     total = read_loss(**loss)
