@@ -159,7 +159,8 @@ def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, people: tuple[str
     ):
         access = DataAccess(engine)
         exact = []
-        for query in (FirstLook(moments), MomentVector(moments, frame), *gradients):
+        queries: list[FirstLook | MomentVector | GradientVector] = [FirstLook(moments), MomentVector(moments, frame)]
+        for query in [*queries, *gradients]:
             tables = [access.run(access.write(scan.select(access.primitives()))) for scan in query.scans(PEOPLE)]
             exact.append([[int(x) for x in vector] for vector in query.exact_vectors(tables, PEOPLE)])
         engine.close()
