@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from argon2 import PasswordHasher
 
 from answer_schemas import check_answer
-from sordino.core.loss import PureDP
+from sordino.core.loss import PureDP, loss_from
 from sordino.serve.server.accounts import Accounts
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.http_app import curator_app
@@ -101,6 +102,54 @@ def served(directory: Path, *, serve: str = "", cap: int = 10, rows: int = 1000)
     made = Served(open_service(write_project(directory, serve=serve, cap=cap, rows=rows)))
     made.add("ana", "analyst", epsilon="2")
     made.add("ben", "analyst", epsilon="2")
+    made.add("ola", "officer")
+    made.add("udo", "auditor")
+    try:
+        yield made
+    finally:
+        made.service.close()
+
+
+VISITS = """
+[budgets.visits]
+cap = {{rho = {cap}, delta = 1e-6}}
+ledger = "visits.ledger"
+
+[tables.visits]
+source = "visits.csv"
+csv = {{header = true}}
+budget = "visits"
+neighbors = "add_remove"
+privacy_unit = {{column = "id", max_rows = 1}}
+
+[tables.visits.columns]
+day = {{type = "date", lower = 2026-01-01, upper = 2030-12-31}}
+ward = {{type = "category", values = ["a", "b"]}}
+id = {{type = "identifier"}}
+
+[serve]
+answer_every = "1ms"
+{serve}
+"""
+SERIES_SQL = "SELECT ward, COUNT(*) AS count FROM visits GROUP BY ward"
+
+
+def write_visits(directory: Path, *, serve: str = "", cap: int = 10) -> Path:
+    """Write a project of visits by day, whose unit is a person; its series state max_periods and need no more than one."""
+    lines = [f"2026-11-{1 + i % 28:02d},{'ab'[i % 2]},p{i}" for i in range(280)]
+    (directory / "visits.csv").write_text("\n".join(["day,ward,id", *lines, ""]))
+    path = directory / "sordino.toml"
+    path.write_text(VISITS.format(serve=serve, cap=cap))
+    return path
+
+
+@contextmanager
+def served_visits(directory: Path, *, serve: str = "", cap: int = 10) -> Iterator[Served]:
+    """Give a served project of visits with ana and ben (analysts with a share each), ola (officer) and udo (auditor)."""
+    made = Served(open_service(write_visits(directory, serve=serve, cap=cap)))
+    for name in ("ana", "ben"):
+        made.add(name, "analyst")
+        made.service.set_share("test", name, "visits", lambda _: loss_from({"rho": Fraction(4)}))
     made.add("ola", "officer")
     made.add("udo", "auditor")
     try:

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from sordino.core.domain import Integer as Integer
     from sordino.core.domain import List as List
     from sordino.core.domain import Real as Real
+    from sordino.core.ledger.allowance import Allowance as Allowance
     from sordino.core.ledger.ledger import Ledger as Ledger
     from sordino.core.loss import ZCDP as ZCDP
     from sordino.core.loss import ApproxDP as ApproxDP

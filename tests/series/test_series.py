@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sordino as sd
@@ -223,8 +224,6 @@ def test_periods(every: str, periods: list[str], counts: list[int]) -> None:
 
 
 def test_days_of_moments() -> None:
-    import pyarrow as pa
-
     zone = "Europe/Berlin"
     moments = ["2026-11-01T00:00:00+01:00", "2026-11-01T23:59:59+01:00", "2026-11-02T00:00:00+01:00"]
     table = pa.table({"at": pa.array([datetime.datetime.fromisoformat(m) for m in moments], pa.timestamp("us", "UTC"))})
@@ -242,6 +241,19 @@ def test_keys_of_expressions_and_conditions() -> None:
     table = series.release("2026-11-04").table
     assert table.num_rows == 4
     assert sum(table.column("count").to_pylist()) == 1
+
+
+@pytest.mark.parametrize("count", [499, 501])
+def test_groups_of_many_keys_are_the_same_rows(count: int) -> None:
+    """Keys of which some have a quote, cells with blanks around them, cells that are no key, and missing ones."""
+    wards = [f"it's {i}" for i in range(count)]
+    cells = [*wards[:10], *(f" {ward} " for ward in wards[5:20]), "it's", "", None, wards[-1], wards[-1]]
+    table = pa.table({"day": pa.array([FIRST] * len(cells)), "ward": pa.array(cells, pa.string())})
+    declared = sd.Domain({"day": sd.Date("2026-01-01", "2027-12-31"), "ward": sd.Category(wards)})
+    people = open_table(table, domain=declared, budget=sd.ZCDP(10**7))
+    counts = open_series(people, rho=10**6).release(FIRST)["count"]
+    stripped = [cell.strip() for cell in cells if cell is not None]
+    assert counts == [stripped.count(ward) for ward in wards]
 
 
 OPEN: list[tuple[Callable[[Any], dict[str, Any]], type[Exception], str]] = [
@@ -374,8 +386,6 @@ def test_a_whole_question_in_sql_opens_a_series() -> None:
 
 
 def test_units_of_many_rows_are_promised_or_refused() -> None:
-    import pyarrow as pa
-
     table = pa.table({"day": [FIRST], "ward": ["a"], "minutes": [1], "id": ["x"]})
     declared = sd.Domain({**domain().stored, "id": sd.Identifier()})
     people = open_table(table, domain=declared, unit=sd.PrivacyUnit("id", max_rows=3))

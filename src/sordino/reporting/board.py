@@ -13,7 +13,7 @@ from sordino.ask.project.load import Budget, Project
 from sordino.core.accounting.belief import belief_after, epsilon_and_delta
 from sordino.core.accounting.event_fields import event_from_dict
 from sordino.core.accounting.events import LaplaceEvent
-from sordino.core.ledger.ledger import Ledger
+from sordino.core.ledger.ledger import Ledger, utc_text
 from sordino.core.ledger.records import Charge, Entry, Report, loss_from_dict
 from sordino.core.loss import PureDP
 from sordino.core.release import Release
@@ -169,6 +169,8 @@ def _remarks(budget: Budget, report: Report, *, answers: int) -> tuple[str, ...]
         remarks.append(f"Pictures: the last {_PICTURES} of {answers} answers.")
     for who, one in BudgetStatus(budget, report).shares.items():
         remarks.append(f"{plain(who)} has spent {one.spent.describe()} of a share of {one.cap.describe()}.")
+    status = BudgetStatus(budget, report, time=utc_text())
+    remarks += [f"{words[0].upper()}{words[1:]}." for words in status.describe_allowance()]
     return tuple(remarks)
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -73,6 +74,17 @@ class Series:
         index = self._read(period)
         step = self._queryable.step_at(index)
         return self._make_release(self._queryable.advance(index) if step is None else step)
+
+    def check(self, period: Period) -> None:
+        """Raise QuestionRefused for a period that could not be released now, as `release` would; nothing is released."""
+        self._check_open()
+        self._queryable.check_next(self._read(period))
+
+    def step(self, period: Period) -> int:
+        """Return the number of a period of the series: 1 for its first, which is the first released unless it was stated."""
+        index = self._read(period)
+        start = self._queryable.start()
+        return 1 if start is None else index - start + 1
 
     def window(self, first: Period, last: Period) -> Release:
         """Return the total of the periods from `first` to `last`, both included, from what was released; it costs nothing.
@@ -217,14 +229,15 @@ class Series:
         """Return the least true value: a count of rows, and a sum of numbers of at least 0, is never below 0."""
         return 0 if self._queryable.compiled.bounds[0] >= 0 else None
 
-    def _keys(self) -> list[Key]:
+    @cached_property
+    def _keys(self) -> tuple[Key, ...]:
         compiled = self._queryable.compiled
         rows = list(itertools.product(*(key.labels for key in compiled.keys)))
         columns = list(zip(*rows, strict=True)) if rows and rows[0] else []
-        return [
+        return tuple(
             Key(name, labels, label_kind(list(key.labels)))
             for name, labels, key in zip(compiled.question.names, columns, compiled.keys, strict=True)
-        ]
+        )
 
     def _shape(
         self, words: str, step: SeriesStep, columns: Mapping[str, tuple[Sequence[int], Fraction, int | None]]
@@ -244,7 +257,7 @@ class Series:
         return replace(
             opening,
             question=f"{question.measure.describe()}{by} {words}",
-            keys=tuple(self._keys()),
+            keys=self._keys,
             outputs=tuple(outputs),
             notes=notes,
             time=step.time,

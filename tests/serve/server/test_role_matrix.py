@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from collecting import store_reports, task_of
-from serving import COUNT, Served, served
+from serving import COUNT, SERIES_SQL, Served, served, served_visits
 from sordino.serve.server.access import ACCESS, ROLES, Role
 from sordino.serve.server.account_schema import ACCOUNTS
 from sordino.serve.server.http_app import curator_app
@@ -32,10 +32,19 @@ class Call(NamedTuple):
     lists: str = ""  # the key of a list that holds objects of others too, where the role sees them
 
 
-ASKERS = ("{charge}", "{approval}", "{model}", "{job}")  # objects that only those have who may ask
+ASKERS = ("{charge}", "{approval}", "{model}", "{job}", "{series}")  # objects that only those have who may ask
 _TAKEN = itertools.count()
 ASKED = {"sql": COUNT, "epsilon": "0.1"}
 FIT = {"table": "people", "method": "independent", "epsilon": "0.001"}
+OPENED: dict[str, Any] = {
+    "name": "opened",
+    "table": "visits",
+    "sql": SERIES_SQL,
+    "over": "day",
+    "every": "day",
+    "rho": "0.001",
+    "max_periods": 1,
+}
 SERVE = 'approve_above = {epsilon = 0.5}\ncollections = ["reports.db"]'
 CALLS = (
     Call("table.read", "GET", "/v1/tables"),
@@ -72,6 +81,12 @@ CALLS = (
     Call("collection.close", "POST", "/v1/collections/drinks/close"),
     Call("job.read", "GET", "/v1/jobs", lists="jobs"),
     Call("job.read", "GET", "/v1/jobs/{job}"),
+    Call("series.open", "POST", "/v1/series", OPENED, 201),
+    Call("series.read", "GET", "/v1/series", lists="series"),
+    Call("series.read", "GET", "/v1/series/{series}"),
+    Call("series.release", "POST", "/v1/series/{series}/releases", {"period": "2026-11-02"}, 201),
+    Call("series.read", "GET", "/v1/series/{series}/releases/2026-11-02"),
+    Call("series.read", "GET", "/v1/series/{series}/window?first=2026-11-02&last=2026-11-02"),
 )
 # Whose the objects are makes another request only where the call names or lists some.
 CELLS = [
@@ -91,11 +106,18 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def series_matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service of a table of days, whose budget is of rho."""
+    with served_visits(tmp_path_factory.mktemp("series")) as made:
+        yield made
+
+
 def prepare(server: Served, owner: str, call: Call) -> dict[str, Any]:
     """Return the objects of an account that a call names, and all of them where it lists some."""
-    named = (
-        set(re.findall(r"{(\w+)}", call.path)) if not call.lists else {"charge", "approval", "token", "model", "job"}
-    )
+    named = set(re.findall(r"{(\w+)}", call.path))
+    if call.lists:
+        named = {"series"} if call.lists == "series" else {"charge", "approval", "token", "model", "job"}
     objects: dict[str, Any] = {"account": owner}
     if named & {"charge", "approval"}:
         objects |= ask_once(server, owner)
@@ -103,6 +125,8 @@ def prepare(server: Served, owner: str, call: Call) -> dict[str, Any]:
         objects["model"], objects["job"] = fit_once(server, owner)
     if "evaluation" in named:
         objects["evaluation"] = evaluate_once(server, owner, objects["model"])
+    if "series" in named:
+        objects["series"] = release_once(server, owner)
     if "token" in named:
         objects["token"] = server.send("POST", "/v1/tokens", who=owner, json={"name": "t"}).json()["id"]
     return objects
@@ -124,6 +148,17 @@ def fit_once(server: Served, owner: str) -> tuple[int, int]:
         return 9999, 9999
     job = server.send("POST", "/v1/models", who=owner, json=FIT, headers={"idempotency-key": "fit"}).json()["id"]
     return wait_for(server, owner, job)["model"], job
+
+
+def release_once(server: Served, owner: str) -> str:
+    """Return the name of a series of an account, with one period released; who may not open one has none."""
+    name = f"of {owner}"
+    if owner in ("ana", "ben"):
+        opened = server.send("POST", "/v1/series", who=owner, json=OPENED | {"name": name})
+        assert opened.status_code == 201, opened.text
+        released = server.send("POST", f"/v1/series/{name}/releases", who=owner, json={"period": "2026-11-02"})
+        wait_for(server, owner, released.json()["id"])
+    return name
 
 
 def wait_for(server: Served, owner: str, job: int) -> dict[str, Any]:
@@ -152,7 +187,9 @@ def evaluate_once(server: Served, owner: str, model: int) -> int:
     CELLS,
     ids=lambda x: str(getattr(x, "path", x)),
 )
-def test_each_cell(matrix: Served, call: Call, role: Role, own: bool) -> None:
+def test_each_cell(matrix: Served, series_matrix: Served, call: Call, role: Role, own: bool) -> None:
+    if call.action.startswith("series"):
+        matrix = series_matrix
     who = WHO[role]
     reach = ACCESS[call.action][role]
     objects = prepare(matrix, who if own else OTHER, call)
@@ -189,7 +226,9 @@ def rename_new(server: Served) -> None:
 @pytest.mark.parametrize("token", [None, "sordino_token_of_nobody"])
 def test_without_an_account_there_is_nothing(matrix: Served, call: Call, token: str | None) -> None:
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
-    path = call.path.format(account="ana", charge="c-0001", approval=1, token=1, model=1, job=1, evaluation=1)
+    path = call.path.format(
+        account="ana", charge="c-0001", approval=1, token=1, model=1, job=1, evaluation=1, series="s"
+    )
     answer = matrix.send(call.method, path, who=None, headers=headers, json=call.body)
     assert answer.status_code in (401, 429)
     assert set(answer.json()) <= {"type", "title", "status", "detail", "exit_code", "wait"}
@@ -208,6 +247,7 @@ def test_every_route_is_in_the_matrix(matrix: Served) -> None:
 
 
 def shape_of(path: str) -> str:
+    path = path.partition("?")[0].replace("releases/{period}", "releases/2026-11-02")
     return re.sub(
         r"\{[a-z]+\}", "{}", path.replace("{budget}", "people").replace("collections/{name}", "collections/drinks")
     )

@@ -252,7 +252,9 @@ class Connection:
         declared = self.project.budget(budget)
         if declared.name not in self._ledgers:
             place = declared.ledger
-            self._ledgers[declared.name] = place if isinstance(place, Ledger) else Ledger.open(place, cap=declared.cap)
+            ledger = place if isinstance(place, Ledger) else Ledger.open(place, cap=declared.cap)
+            ledger.declare_allowance(declared.allowance)
+            self._ledgers[declared.name] = ledger
         return self._ledgers[declared.name]
 
     def budgets(self, name: str | None = None, *, tight_at: Number | None = None) -> list[BudgetStatus]:

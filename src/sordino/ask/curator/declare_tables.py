@@ -14,6 +14,7 @@ from sordino.ask.project.budget import amend_ledger
 from sordino.ask.project.load import Budget, DeclaredTable, Project
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, UnknownName, nearest
+from sordino.core.ledger.allowance import Allowance
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.location import locate
 from sordino.core.ledger.records import accept_new, check_share
@@ -43,6 +44,7 @@ def protect(
     amend: str | None = None,
     public: Mapping[str, PublicTable] | None = None,
     shares: Mapping[str, Loss] | None = None,
+    allowance: Allowance | None = None,
     spender: str | None = None,
 ) -> Connection: ...
 
@@ -63,6 +65,7 @@ def protect(
     amend: str | None = None,
     public: Mapping[str, PublicTable] | None = None,
     shares: Mapping[str, Loss] | None = None,
+    allowance: Allowance | None = None,
     spender: str | None = None,
 ) -> Curator: ...
 
@@ -82,6 +85,7 @@ def protect(
     amend: str | None = None,
     public: Mapping[str, PublicTable] | None = None,
     shares: Mapping[str, Loss] | None = None,
+    allowance: Allowance | None = None,
     spender: str | None = None,
 ) -> Curator | Connection:
     """Return the Curator of a table declared by arguments, of several tables their Connection: no data is read here.
@@ -94,7 +98,7 @@ def protect(
     None to keep the budget in memory. `rng`: a seeded one is accepted with `ledger=None` only, and its releases say NOT
     PRIVATE. `amend`: the reason, on record, for a declaration or cap that differs from the ledger's; spend is carried over.
     `public`: tables that may be joined, by name, made by sd.public(...). `shares`: what each spender may charge and no
-    more, by name; `spender`: whose share is spent.
+    more, by name; `spender`: whose share is spent. `allowance`: what may be spent in each month, quarter or year.
 
     Raises DeclarationError where an argument breaks a rule, SourceError where the source cannot be opened,
     DeclarationChanged where the ledger holds another declaration.
@@ -111,10 +115,14 @@ def protect(
         )
     joinable = _public_tables(public, list(named))
     capped = _check_shares(shares or {}, spender, budget)
+    if allowance is not None:
+        if not isinstance(allowance, Allowance):
+            raise DeclarationError('must be an allowance, such as sd.Allowance("year", rho="0.5")', key="allowance")
+        allowance.check(budget)
     tables = {n: _declare(n, neighbors=neighbors, several=several, **table) for n, table in named.items()}
     _check_people(tables)
     place = Ledger.open(None, cap=budget) if ledger is None else locate(ledger)
-    charged = Budget(_BUDGET, budget, place, None, capped)
+    charged = Budget(_BUDGET, budget, place, None, capped, allowance)
     connection = Connection(Project(None, {_BUDGET: charged}, tables, joinable), spender=spender, rng=generator)
     if amend is not None and not isinstance(place, Ledger) and exists(place):
         amend_ledger(connection.project, charged, reason=amend)

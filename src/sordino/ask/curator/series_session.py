@@ -292,16 +292,25 @@ class SeriesSession:
 
     def periods(self) -> list[int]:
         """Return the released periods, in order; no number is read."""
-        start = self._start()
+        start = self.start()
         return [] if start is None else [start + number - 1 for number in self._series.numbers(self.name)]
 
     def step_at(self, period: int) -> SeriesStep | None:
         """Return the released step of a period; None where it was not released."""
-        start = self._start()
+        start = self.start()
         if start is None or period < start:
             return None
         record = self._series.step(self.name, period - start + 1)
         return None if record is None else self._read(record)
+
+    def check_next(self, period: int) -> None:
+        """Raise QuestionRefused for a period that could not be released now; nothing is read but the ledger."""
+        self.compiled.check(period)
+        if self.step_at(period) is not None:
+            return
+        start = self.start()
+        first = period if start is None else start
+        self._check_order(period, period - first + 1, first, self._series.last(self.name))
 
     def advance(self, period: int) -> SeriesStep:
         """Release a period that comes after all that were released, for good; return it as recorded.
@@ -313,7 +322,7 @@ class SeriesSession:
         question = self.compiled.question
         self.compiled.check(period)
         while True:
-            start = self._start()
+            start = self.start()
             first = period if start is None else start
             step = period - first + 1
             last = self._series.last(self.name)
@@ -346,7 +355,7 @@ class SeriesSession:
                 "under another name, which is charged anew"
             )
 
-    def _start(self) -> int | None:
+    def start(self) -> int | None:
         """Return the first period of the series; None while that is open."""
         question = self.compiled.question
         if question.start is not None:

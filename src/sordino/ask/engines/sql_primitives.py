@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from sordino.ask.engines.moment_cells import MOMENTS, bisect_steps, day_steps, moment_steps
@@ -467,10 +468,9 @@ class SqlPrimitives(ABC):
     def code_of(self, cell: exp.Expression, values: Sequence[str] | Sequence[int], other: int | None) -> exp.Expression:
         """Return the place among the values of a cell from `category_cell`; `other` for any other cell that is not missing."""
         at = self._words(cell)
-        wholes = [v for v in values if isinstance(v, int)]
-        texts = [v for v in values if isinstance(v, str)]
+        wholes, texts, is_stripped = _part_values(tuple(values))
         # blanks around a cell are ignored, unless a value has some
-        if all(t == t.strip(BLANKS) for t in texts) and not wholes:
+        if is_stripped and not wholes:
             at = self._strip(at)
         place = self._whole_place(at, wholes) if wholes else self._text_place(at, texts)
         if other is None:
@@ -1106,3 +1106,10 @@ class SqlPrimitives(ABC):
         # the first comparison spares most texts, which begin with a letter, the regular expression
         digits = f"{text} < ':' AND {self.matches(text, _DIGITS)}"
         return self.let(f"CASE WHEN {digits} THEN {self.parse_digits(text)} ELSE {self._text_number(text)} END")
+
+
+@lru_cache(maxsize=32, typed=True)
+def _part_values(values: tuple[str | int, ...]) -> tuple[list[int], list[str], bool]:
+    """Return the whole numbers and the texts among a category's values, and whether no text has blanks around it."""
+    texts = [v for v in values if isinstance(v, str)]
+    return [v for v in values if isinstance(v, int)], texts, all(t == t.strip(BLANKS) for t in texts)

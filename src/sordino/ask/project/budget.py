@@ -15,7 +15,8 @@ from sordino.ask.project.edit import budget_in, with_cap
 from sordino.ask.project.load import Budget, Project, load_project
 from sordino.core.accounting.composition import Best, tight
 from sordino.core.errors import DeclarationError, UnknownName, arg
-from sordino.core.ledger.ledger import Ledger
+from sordino.core.ledger.allowance import AllowanceSums, describe_years
+from sordino.core.ledger.ledger import Ledger, utc_text
 from sordino.core.ledger.records import (
     Report,
     ShareSums,
@@ -146,12 +147,20 @@ def amend_ledger(
             for who, share in shares.items()
             if share.amounts() != on_record[who].cap.amounts()
         ]
+        allowed = ledger.allowance()
+        allowance = None if allowed is None else budget.allowance
+        if allowed is not None and allowance is not None:
+            latest = allowed.allowance if allowed.upcoming is None else allowed.upcoming[1]
+            if latest.to_dict() != allowance.to_dict():
+                lines.append(f"allowance: {latest.describe()} -> {allowance.describe()}, from its next period on")
         lines += [f"table {old} -> {new}" for old, new in (renamed or {}).items()]
         for table, paths in changed_declarations(project, budget, ledger, renamed).items():
             lines += [f"{table}.{path}: {_brief(old)} -> {_brief(new)}" for path, (old, new) in paths.items()]
         known = set(ledger.declarations()) - set(renamed or {}) | set((renamed or {}).values())
         now = {table: words for table, words in _declarations(project, budget).items() if table in known}
-        ledger.amend(reason=reason, cap=budget.cap, declarations=now, renamed=renamed or None, shares=shares)
+        ledger.amend(
+            reason=reason, cap=budget.cap, declarations=now, renamed=renamed or None, shares=shares, allowance=allowance
+        )
     return lines
 
 
@@ -190,6 +199,7 @@ class BudgetStatus:
     budget: Budget
     report: Report | None
     tight: Best | None = None
+    time: str = ""
 
     @property
     def cap(self) -> Loss:
@@ -235,6 +245,39 @@ class BudgetStatus:
             shares.setdefault(spender, ShareSums(cap, loss_from(dict.fromkeys(cap.amounts(), Fraction(0)))))
         return dict(sorted(shares.items()))
 
+    @property
+    def allowance(self) -> AllowanceSums | None:
+        """The allowance on record with its spending by month, or the one declared where there is no ledger yet."""
+        if self.report is not None:
+            return self.report.allowance
+        return None if self.budget.allowance is None else AllowanceSums(self.budget.allowance, {})
+
+    def describe_allowance(self) -> list[str]:
+        """Return what the running period has spent, what lies ahead, and what years of it come to, a sentence each."""
+        sums = self.allowance
+        if sums is None:
+            return []
+        status = sums.to_status(self.time)
+        month = sums.current(self.time)
+        allowance = sums.at(month)
+        spent = ", ".join(f"{n} {status['spent'][n]} of {format_number(a)}" for n, a in allowance.amounts.items())
+        left = ", ".join(f"{n} {amount}" for n, amount in status["left"].items())
+        lines = [
+            f"allowance in {status['period']}: {spent} spent, {left} left; more may be spent from {status['next']} on"
+        ]
+        upcoming = status["upcoming"]
+        later = allowance if upcoming is None or sums.upcoming is None else sums.upcoming[1]
+        if upcoming is not None:
+            lines.append(f"from {upcoming['from']} on: {later.describe()}")
+        free = {n: amount - Fraction(sums.left(self.time)[n]) for n, amount in self.remaining.amounts().items()}
+        periods = min(int(max(free[n], Fraction(0)) / a) for n, a in later.amounts.items() if a)
+        if periods:
+            whole = f"{periods:,} more {'time' if periods == 1 else 'times'}"
+            lines.append(f"ahead: beyond what this period leaves, the cap covers the allowance {whole} in full")
+        else:
+            lines.append("ahead: beyond what this period leaves, the cap covers less than one allowance more")
+        return [*lines, describe_years(later, self.cap)]
+
     def share_sums(self) -> list[tuple[str, ...]]:
         """Return each share's spender and amount's name, cap, spent and left, as text."""
         return [
@@ -279,6 +322,7 @@ class BudgetStatus:
                 spender: {key: loss_to_numbers(getattr(one, key)) for key in ("cap", "spent", "remaining")}
                 for spender, one in self.shares.items()
             },
+            "allowance": None if self.allowance is None else self.allowance.to_status(self.time),
             "tight": None
             if best is None
             else {
@@ -297,9 +341,10 @@ def budget_status(budget: Budget, *, tight_at: Number | None = None) -> BudgetSt
     """Return how a budget stands, every entry of its ledger replayed; `tight_at` is the delta of the tight figure."""
     with open_ledger(budget) as ledger:
         if ledger is None:
-            return BudgetStatus(budget, None)
+            return BudgetStatus(budget, None, time=utc_text())
         report = ledger.verify()
-        return BudgetStatus(budget, report, None if tight_at is None else tight(ledger.charges(), tight_at))
+        best = None if tight_at is None else tight(ledger.charges(), tight_at)
+        return BudgetStatus(budget, report, best, time=ledger.writer.now())
 
 
 # ---- A cap to be written into a project file, checked against what its ledger has spent. It writes no file itself

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.ask.project.parts import (
     LARGEST_FILE,
+    allowance_from,
     cap_from,
     column_from,
     expand_variables,
@@ -32,6 +33,7 @@ from sordino.ask.project.serve_settings import ServeSettings, serve_settings
 from sordino.ask.queries.sql.text import is_same_table
 from sordino.core.domain import Category, Column, Domain, List
 from sordino.core.errors import DeclarationError, UnknownName, nearest
+from sordino.core.ledger.allowance import Allowance
 from sordino.core.ledger.location import Place, locate
 from sordino.core.ledger.records import declaration_of
 from sordino.core.loss import Loss
@@ -58,6 +60,7 @@ class Budget:
     ledger: Place | Ledger
     reason: str | None
     shares: Mapping[str, Loss] = field(default_factory=lambda: MappingProxyType({}))
+    allowance: Allowance | None = None
 
     def share(self, spender: str) -> Loss:
         """Return what a spender may charge and no more; raises UnknownName where no share of it is declared."""
@@ -337,10 +340,15 @@ class _Reading:
         for who, stated in raw.get("shares", {}).items():
             share = self._attempt((*at, "shares", who), partial(share_from, stated, who, cap=cap))
             shares |= {} if share is None else {who: share}
+        allowance = None
+        if "allowance" in raw:
+            allowance = self._attempt((*at, "allowance"), lambda: allowance_from(raw["allowance"], cap=cap))
         ledger = self._attempt(
             (*at, "ledger"), lambda: locate(expand_variables(raw["ledger"], key=""), beside=self._beside)
         )
-        return None if ledger is None else Budget(name, cap, ledger, raw.get("reason"), MappingProxyType(shares))
+        if ledger is None:
+            return None
+        return Budget(name, cap, ledger, raw.get("reason"), MappingProxyType(shares), allowance)
 
     def _table(self, name: str, raw: Mapping[str, Any]) -> DeclaredTable | None:
         at = ("tables", name)

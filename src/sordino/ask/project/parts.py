@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from sordino.core.domain import COLUMN_TYPES, Column, Identifier, List
 from sordino.core.errors import DeclarationError, nearest
+from sordino.core.ledger.allowance import Allowance
 from sordino.core.ledger.records import check_share
 from sordino.core.loss import ZCDP, Loss, loss_from, to_fraction
 from sordino.core.neighbors import Neighbors, PrivacyUnit, neighbors_from
@@ -66,6 +67,23 @@ def share_from(raw: Mapping[str, Any], spender: str, *, cap: Loss) -> Loss:
     except DeclarationError as error:
         # Without its key: it is a problem of the share as one value.
         raise DeclarationError(str(error)) from None
+
+
+def allowance_from(raw: Mapping[str, Any], *, cap: Loss) -> Allowance:
+    """Return the allowance that {every = "year", rho} and the like state of a cap; raises DeclarationError for others.
+
+    >>> allowance_from({"every": "year", "epsilon": 1}, cap=cap_from({"epsilon": 5})).describe()
+    'epsilon 1 a year'
+    """
+    if not set(raw) & set(cap.amounts()):
+        raise DeclarationError(f"must be of the cap's kind: {{{', '.join(f'{key} = ...' for key in cap.amounts())}}}")
+    try:
+        allowance = Allowance(**raw)
+        allowance.check(cap)
+    except DeclarationError as error:
+        # Without its key: it is a problem of the allowance as one value.
+        raise DeclarationError(str(error)) from None
+    return allowance
 
 
 def column_from(raw: Mapping[str, Any], *, beside: Path) -> Column | List:

@@ -312,6 +312,18 @@ _SHARE = _keys(
     delta=_say(_NUMBER, "the delta of the share, at most that of the cap"),
     rho=_say(_NUMBER, "the rho of the share, at most that of the cap"),
 )
+_ALLOWANCE = _keys(
+    "an allowance",
+    'What the budget may spend in each month, quarter or year, of the cap\'s kind: {every = "year", rho = 0.5}.',
+    "every",
+    every=_word("month", "quarter", "year", state="the periods that it holds for, by the calendar, in UTC"),
+    epsilon=_say(_NUMBER, "the epsilon of a period, at most that of the cap"),
+    delta=_say(_NUMBER, "the delta of a period, at most that of the cap"),
+    rho=_say(_NUMBER, "the rho of a period, at most that of the cap"),
+    rolling=_say(
+        _FLAG, "whether it holds for every run of as many months, such as the 12 that end with any", default=False
+    ),
+)
 _BUDGET = _keys(
     "a budget",
     "A budget, which belongs to the people in the tables that draw on it.",
@@ -326,6 +338,7 @@ _BUDGET = _keys(
     shares=_names(
         _SHARE, "what each spender may charge and no more: [budgets.people.shares] research = {epsilon = 0.5}"
     ),
+    allowance=_ALLOWANCE,
 )
 _SETTINGS = _keys(
     "the project's settings",

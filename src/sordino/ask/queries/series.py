@@ -232,6 +232,8 @@ class SeriesQuestion:
 
 # Arguments that a series has where a column names the units.
 _OF_UNITS = ("max_periods", "window", "max_rows_per_period")
+# Arguments that may be left out, as every way in names them.
+OPTIONS = ("horizon", "start", *_OF_UNITS)
 
 
 @dataclass(frozen=True)
@@ -530,6 +532,12 @@ class SeriesQueryable(Protocol):
     def step_at(self, period: int) -> SeriesStep | None:
         """Return the released step of a period; None where it was not released."""
 
+    def check_next(self, period: int) -> None:
+        """Raise QuestionRefused for a period that could not be released now."""
+
+    def start(self) -> int | None:
+        """Return the first period of the series; None while that is open."""
+
     def advance(self, period: int) -> SeriesStep:
         """Release a period that comes after all that were released, for good; return it as recorded."""
 
@@ -555,6 +563,12 @@ class SeriesHandle(Protocol):
 
     def release(self, period: datetime.date | str) -> Release:
         """Return the release of a period: the next one, or one that was released before, which is the same as then."""
+
+    def check(self, period: datetime.date | str) -> None:
+        """Raise QuestionRefused for a period that could not be released now; nothing is released."""
+
+    def step(self, period: datetime.date | str) -> int:
+        """Return the number of a period of the series, from 1 for its first on."""
 
     def window(self, first: datetime.date | str, last: datetime.date | str) -> Release:
         """Return the total of the periods from `first` to `last`, both included, from what was released."""

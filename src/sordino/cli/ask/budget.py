@@ -62,6 +62,9 @@ def _print(one: BudgetStatus, *, quiet: bool) -> None:
         say(f"{paint(name, 'bold')} {_bar(one.share(amount))}{amount} {spent} spent of {cap}, {left} left")
     for who, amount, cap, spent, left in one.share_sums():
         say(f"  {plain(who).ljust(8)} {amount} {spent} spent of a share of {cap}, {left} left")
+    for line in one.describe_allowance():
+        for part in wrap("  ", line):
+            say(part)
     counts = f"{one.charges} charge{'s' * (one.charges != 1)}"
     if one.failed or one.in_doubt:
         counts += f": {one.answered} answered, {one.failed} failed, {one.in_doubt} in doubt (all stay spent)"
@@ -84,6 +87,14 @@ def _remarks(one: BudgetStatus) -> list[str]:
             remarks.append(
                 f"the project file states a share of {share.describe()} for {who}: `sordino ledger amend` it"
             )
+    sums = one.allowance
+    declared = one.budget.allowance
+    if one.report is not None and (declared is None) != (sums is None):
+        remarks.append(
+            "the project file states an allowance that begins when the budget is next opened"
+            if sums is None
+            else "the ledger holds an allowance that the project file lacks: put it back"
+        )
     if one.report is not None:
         remarks += one.report.describe_before()
         if one.report.mark == "missing":

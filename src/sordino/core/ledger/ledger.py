@@ -19,6 +19,7 @@ from sordino.core.accounting.composition import charge_amounts
 from sordino.core.accounting.event_fields import event_to_dict
 from sordino.core.errors import DeclarationChanged, DeclarationError, LedgerError
 from sordino.core.ledger import records as declared
+from sordino.core.ledger.allowance import Allowance, AllowanceSums, months_of
 from sordino.core.ledger.high_water_mark import marks_at, marks_directory, read_mark
 from sordino.core.ledger.location import Place, ServerPlace, locate
 from sordino.core.ledger.records import (
@@ -308,8 +309,48 @@ class Ledger:
         return self._writer.read(read_sums).total()
 
     def remaining(self) -> Loss:
-        """Return what can still be charged."""
-        return self._writer.read(read_sums).remaining()
+        """Return what can still be charged now: what the cap leaves, and the allowance of the period that runs."""
+        sums = self._writer.read(read_sums)
+        if sums.allowance is None:
+            return sums.remaining()
+        left = sums.allowance.left(self._writer.now())
+        return loss_of({n: min(a, left[n]) for n, a in sums.remaining().amounts().items()}, sums.cap)
+
+    def allowance(self) -> AllowanceSums | None:
+        """Return the allowance on record, with what was spent of it by month; None where there is none."""
+        return self._writer.read(read_sums).allowance
+
+    def declare_allowance(self, allowance: Allowance | None) -> None:
+        """Record an allowance the first time, and hold later ones to it: what was spent in the running period counts.
+
+        Raises DeclarationChanged where another one is on record, or one is and None is stated; DeclarationError where it is of
+        another kind than the cap, or above it.
+        """
+        sums = self.allowance()
+        if sums is not None:
+            latest = sums.allowance if sums.upcoming is None else sums.upcoming[1]
+            if allowance is None or allowance.to_dict() != latest.to_dict():
+                stated = "none" if allowance is None else allowance.describe()
+                raise DeclarationChanged(
+                    f"the ledger holds an allowance of {latest.describe()}, and {stated} is stated now; put it back"
+                    + ("" if allowance is None else ', or amend it: sordino ledger amend --reason "..."')
+                )
+            return
+        if allowance is None:
+            return
+        allowance.check(self.cap)
+
+        def job(step: Transaction) -> None:
+            # another process may have declared it first
+            if step.sums.allowance is not None:
+                return
+            now = step.now()
+            entries = [(one.kind, one.time, one.payload) for one in entries_of(step.db)]
+            after = step.sums.declare_allowance(allowance, months_of(entries))
+            step.append("allowance", {"allowance": allowance.to_dict()}, sums=after, time=now)
+
+        self._writer.write(job)
+        self.declare_allowance(allowance)
 
     def shares(self) -> Mapping[str, ShareSums]:
         """Return the shares on record, by spender: `.cap`, `.spent`, `.remaining`."""
@@ -385,23 +426,33 @@ class Ledger:
         declarations: Mapping[str, Mapping[str, Any]] | None = None,
         renamed: Mapping[str, str] | None = None,
         shares: Mapping[str, Loss] | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         """Change the cap, shares, declarations or table names, with a reason that stays on record; what was spent carries over.
 
         `renamed` maps old names to new; `declarations` go by new names. Raises DeclarationError for an empty reason, for
         another neighbor relation, kind of privacy unit or kind of cap, for a cap or a share below what was spent, for a
-        share above the cap, for a table or share that is not declared, and where nothing would change.
+        share above the cap, for a table or share that is not declared, and where nothing would change. An `allowance` holds
+        from its next period on: the one that runs keeps the one that it began with.
         """
         check_text(reason.strip(), name="reason", empty=False)
         changed = {table: json.loads(canonical(new)) for table, new in (declarations or {}).items()}
 
         def job(step: Transaction) -> None:
             payload: dict[str, Any] = {"reason": reason.strip()}
+            now = step.now()
             after = _amend_sums(step.sums, cap, shares or {}, payload)
+            if allowance is not None:
+                amended = after.amend_allowance(allowance, now)
+                before = after.allowance
+                latest = None if before is None or before.upcoming is None else before.upcoming[1]
+                if before is not None and allowance.to_dict() != (latest or before.allowance).to_dict():
+                    payload["allowance"] = allowance.to_dict()
+                    after = amended
             tables = declared.amend_tables(declarations_of(step.db), renamed or {}, changed, payload)
             if len(payload) == 1:
                 raise DeclarationError("nothing would change; amend a cap, a share, a declaration or a table's name")
-            step.append("amend", payload, sums=replace(after, tables=_digest(tables)))
+            step.append("amend", payload, sums=replace(after, tables=_digest(tables)), time=now)
             step.db.execute("DELETE FROM declarations")
             rows = [(table, canonical(words)) for table, words in tables.items()]
             step.db.executemany("INSERT INTO declarations VALUES (?, ?)", rows)
@@ -468,6 +519,7 @@ class Ledger:
             carried=state.carried,
             others=self._others(),
             shares=state.shares,
+            allowance=state.allowance,
             restored=state.restored,
             lost=state.lost,
         )
@@ -486,7 +538,9 @@ def reserve(
     """Charge an event within a transaction, and return the charge; `question` is a hash. Raises as `Ledger.charge`."""
     plain = event_to_dict(event)
     amounts = charge_amounts(event, step.sums.cap)
-    after = step.sums.charge(amounts, spender)
+    # one reading of the clock, for the allowance and for the entry
+    now = None if step.sums.allowance is None else step.now()
+    after = step.sums.charge(amounts, spender, time=now or "")
     name = charge_id(after.charges)
     payload: dict[str, Any] = {
         "charge": name,
@@ -496,7 +550,7 @@ def reserve(
     }
     if spender is not None:
         payload |= {"spender": spender, "share": after.shares[spender].to_dict()}
-    seq, time = step.append("reserve", payload | {"question": question, "request": request}, sums=after)
+    seq, time = step.append("reserve", payload | {"question": question, "request": request}, sums=after, time=now)
     row = (after.charges, request, question, seq)
     step.db.execute("INSERT INTO charges VALUES (?, ?, ?, 'reserved', ?, NULL)", row)
     return Charge(

@@ -20,6 +20,7 @@ from sordino.core.errors import (
     UnknownName,
     nearest,
 )
+from sordino.core.ledger.allowance import Allowance, AllowanceSums
 from sordino.core.loss import ZCDP, ApproxDP, Loss, PureDP, format_number, loss_from, loss_to_numbers, shorten_up
 from sordino.core.neighbors import Neighbors
 from sordino.core.source import Source
@@ -170,6 +171,7 @@ class Sums:
     charges: int
     tables: str
     shares: Mapping[str, ShareSums] = field(default_factory=dict)
+    allowance: AllowanceSums | None = None
 
     def to_dict(self, *, spells: bool = False) -> dict[str, Any]:
         """Return the sums as plain data; with `spells` each share is written out, as in entries of older versions."""
@@ -178,8 +180,10 @@ class Sums:
             shares = {"shares": {name: share.to_dict() for name, share in self.shares.items()}}
         elif self.shares:
             shares = {"shares": texts_digest({name: share.text for name, share in self.shares.items()})}
+        allowance = {} if self.allowance is None else {"allowance": self.allowance.to_dict()}
         return {
             **shares,
+            **allowance,
             "ledger": self.ledger,
             "cap": loss_to_dict(self.cap),
             "spent": amounts_to_dict(self.spent),
@@ -188,8 +192,11 @@ class Sums:
             "tables": self.tables,
         }
 
-    def charge(self, amounts: Mapping[str, Fraction], spender: str | None = None) -> Sums:
-        """Return the sums after one more charge, to a spender's share too; raise BudgetExhausted if it would exceed a cap."""
+    def charge(self, amounts: Mapping[str, Fraction], spender: str | None = None, *, time: str = "") -> Sums:
+        """Return the sums after one more charge, to a spender's share too; raise BudgetExhausted if it would exceed a cap.
+
+        `time` is the entry's, which says whose period's allowance it takes from, where there is one.
+        """
         if spender is not None and spender not in self.shares:
             raise UnknownName(f"no share of {spender!r} is declared in this ledger; {nearest(spender, self.shares)}")
         after = {name: add_up(self.spent[name], amounts[name]) for name in self.spent}
@@ -203,7 +210,8 @@ class Sums:
         shares = self.shares
         if spender is not None:
             shares = {**shares, spender: shares[spender].charge(amounts, spender)}
-        return Sums(self.ledger, self.cap, self.carried, after, self.charges + 1, self.tables, shares)
+        allowance = None if self.allowance is None else self.allowance.charge(amounts, time)
+        return replace(self, spent=after, charges=self.charges + 1, shares=shares, allowance=allowance)
 
     def declare_share(self, spender: str, cap: Loss, *, lost: Mapping[str, Fraction] = MappingProxyType({})) -> Sums:
         """Return the sums with one more share; raise DeclarationError where it is of another kind than the cap, or above it.
@@ -215,7 +223,19 @@ class Sums:
         spent = {n: min(self.carried[n] + lost.get(n, Fraction(0)), most) for n, most in limits.amounts().items()}
         return replace(self, shares={**self.shares, spender: ShareSums(limits, loss_from(spent))})
 
-    def restore(self, lost: Mapping[str, Fraction]) -> Sums:
+    def declare_allowance(self, allowance: Allowance, months: Mapping[str, Mapping[str, Fraction]]) -> Sums:
+        """Return the sums with an allowance, of which `months` were spent; raise DeclarationError where the cap forbids it."""
+        allowance.check(self.cap)
+        return replace(self, allowance=AllowanceSums(allowance, months))
+
+    def amend_allowance(self, allowance: Allowance, time: str) -> Sums:
+        """Return the sums with another allowance from its next period on; raise DeclarationError where there is none yet."""
+        if self.allowance is None:
+            raise DeclarationError("no allowance is on record: it is stated when the budget is opened", key="allowance")
+        allowance.check(self.cap)
+        return replace(self, allowance=self.allowance.amend(allowance, time))
+
+    def restore(self, lost: Mapping[str, Fraction], *, time: str = "") -> Sums:
         """Return the sums with what was spent in lost entries, which counts against each share up to its cap.
 
         A cap that the copy has lower than what was spent is raised to it: nothing is left of it.
@@ -230,7 +250,8 @@ class Sums:
             limits = share.cap.amounts()
             sums = {name: min(add_up(a, lost[name]), limits[name]) for name, a in share.spent.amounts().items()}
             shares[who] = replace(share, spent=loss_from(sums))
-        return replace(self, cap=cap, spent=spent, shares=shares)
+        allowance = None if self.allowance is None else self.allowance.add(lost, time)
+        return replace(self, cap=cap, spent=spent, shares=shares, allowance=allowance)
 
     def change_shares(self, caps: Mapping[str, Loss]) -> Sums:
         """Return the sums with other caps of shares; raise DeclarationError for a share that is not declared, or a bad cap."""
@@ -306,6 +327,7 @@ class Report:
     carried: Mapping[str, Fraction]
     others: tuple[Former, ...]
     shares: Mapping[str, ShareSums] = field(default_factory=dict)
+    allowance: AllowanceSums | None = None
     restored: int = 0
     lost: Mapping[str, Fraction] = field(default_factory=dict)
 

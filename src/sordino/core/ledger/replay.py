@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from sordino.core.errors import LedgerError, SordinoError
+from sordino.core.errors import BudgetExhausted, LedgerError, SordinoError
+from sordino.core.ledger.allowance import Allowance, AllowanceSums, add_month, months_of
 from sordino.core.ledger.records import (
     GENESIS,
     ShareSums,
@@ -54,6 +55,10 @@ class LedgerState:
     lost: dict[str, Fraction] = field(default_factory=dict)
     predecessor: tuple[str, int] | None = None
     resumable: set[int] = field(default_factory=set)
+    # The time of the entry, what was spent by month, and the allowance.
+    time: str = ""
+    months: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
+    allowance: AllowanceSums | None = None
     # Of each series: the number of its charge, its entry, and the entry of each of its steps.
     series: dict[str, tuple[int, int, dict[int, int]]] = field(default_factory=dict)
 
@@ -66,6 +71,7 @@ def replay(rows: Iterable[Row]) -> LedgerState:
             raise LedgerError(f"entry {state.head + 1} is missing; {_ADVICE}")
         if prev != state.hash or entry_hash(seq, kind, time, payload, prev) != digest:
             raise LedgerError(f"entry {seq} is not what was written: its hash does not fit; {_ADVICE}")
+        state.time = time
         wrong = _apply(state, seq, kind, payload) or _compare_sums(state, payload)
         if wrong is not None:
             raise LedgerError(f"entry {seq} cannot follow those before it: {wrong}; {_ADVICE}")
@@ -100,7 +106,9 @@ def _compare_sums(state: LedgerState, text: str) -> str | None:
 
 def _sums(state: LedgerState) -> Sums:
     """Return the sums of the state, without the hash of the declarations."""
-    return Sums(state.ledger, state.caps[-1], state.carried, state.spent, len(state.charges), "", state.shares)
+    cap = state.caps[-1]
+    charges = len(state.charges)
+    return Sums(state.ledger, cap, state.carried, state.spent, charges, "", state.shares, state.allowance)
 
 
 _ADVICE = "restore a sound copy of the ledger, the newest there is"
@@ -128,6 +136,7 @@ def _open(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     if set(state.carried) != set(nothing) or min(state.carried.values()) < 0:
         return "it carries over a loss that the cap does not count"
     state.spent = dict(state.carried)
+    state.months = months_of([("open", state.time, payload)])
     before = payload["predecessor"]
     state.predecessor = None if before is None else (before["ledger"], before["seq"])
     return None
@@ -150,6 +159,20 @@ def _share(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     return None
 
 
+def _allowance(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
+    del seq
+    if state.allowance is not None:
+        return "an allowance was stated before"
+    state.allowance = _sums(state).declare_allowance(Allowance.from_dict(payload["allowance"]), state.months).allowance
+    return None
+
+
+def _spend(state: LedgerState, amounts: Mapping[str, Fraction]) -> None:
+    """Count an amount in the month of its entry."""
+    month = max(state.time[:7], *state.months) if state.months else state.time[:7]
+    state.months = add_month(state.months, month, amounts)
+
+
 def _reserve(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
     amounts = amounts_from_dict(payload["amounts"])
     if set(amounts) != set(state.spent) or min(amounts.values()) < 0:
@@ -159,6 +182,12 @@ def _reserve(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | Non
     state.spent = {name: add_up(state.spent[name], amounts[name]) for name in state.spent}
     if any(state.spent[name] > most for name, most in state.caps[-1].amounts().items()):
         return "it passes the cap"
+    if state.allowance is not None:
+        try:
+            state.allowance = state.allowance.charge(amounts, state.time)
+        except BudgetExhausted:
+            return "it passes the allowance"
+    _spend(state, amounts)
     spender = payload.get("spender")
     if spender is not None:
         state.shares = {**state.shares, spender: state.shares[spender].charge(amounts, spender)}
@@ -227,6 +256,9 @@ def _amend(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | None:
         state.caps.append(cap)
     caps = {who: loss_from(amounts_from_dict(cap)) for who, cap in payload.get("shares", {}).items()}
     state.shares = _sums(state).change_shares(caps).shares
+    if "allowance" in payload:
+        allowance = Allowance.from_dict(payload["allowance"])
+        state.allowance = _sums(state).amend_allowance(allowance, state.time).allowance
     for old, new in payload.get("renamed", {}).items():
         state.declarations[new] = state.declarations.pop(old)
     for table, declaration in payload.get("declarations", {}).items():
@@ -242,13 +274,15 @@ def _restore(state: LedgerState, seq: int, payload: dict[str, Any]) -> str | Non
     lost = amounts_from_dict(payload["lost"])
     if not payload["reason"] or set(lost) != set(state.spent) or min(lost.values()) < 0:
         return "it has no reason, or does not count what was lost"
-    after = _sums(state).restore(lost)
+    after = _sums(state).restore(lost, time=state.time)
     if (loss_from_dict(payload["cap"]) if "cap" in payload else state.caps[-1]) != after.cap:
         return "it sets another cap than what was spent"
     if after.cap != state.caps[-1]:
         state.caps.append(after.cap)
     state.spent = dict(after.spent)
     state.shares = after.shares
+    state.allowance = after.allowance
+    _spend(state, lost)
     state.lost = {name: state.lost.get(name, Fraction(0)) + amount for name, amount in lost.items()}
     state.restored += 1
     return None
@@ -259,6 +293,7 @@ _STEPS = {
     "open": _open,
     "declare": _declare,
     "share": _share,
+    "allowance": _allowance,
     "reserve": _reserve,
     "commit": _commit,
     "fail": _fail,

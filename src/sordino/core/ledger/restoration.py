@@ -274,11 +274,12 @@ def _count_lost(place: Place, reason: str, clock: Callable[[], str]) -> bool:
                     # a crash may have come between the entry and the mark
                     if not any(one.kind == "restore" and one.payload["mark"] == at_mark for one in entries):
                         lost = _lost_amounts(entries, checkpoint, path)
-                        after = step.sums.restore(lost)
+                        now = step.now()
+                        after = step.sums.restore(lost, time=now)
                         payload: dict[str, Any] = {"reason": reason, "mark": at_mark, "lost": amounts_to_dict(lost)}
                         if after.cap != step.sums.cap:
                             payload["cap"] = loss_to_dict(after.cap)
-                        step.append("restore", payload, sums=after)
+                        step.append("restore", payload, sums=after, time=now)
                         _close_open(step)
                         _forget_keys(step)
                         step.finish()

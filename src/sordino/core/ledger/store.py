@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from sordino.core.errors import ChargedError, InDoubt, LedgerError, QuestionRefused, UnknownName
+from sordino.core.ledger.allowance import AllowanceSums
 from sordino.core.ledger.high_water_mark import Checkpoint
 from sordino.core.ledger.records import (
     GENESIS,
@@ -348,11 +349,21 @@ class Transaction:
         self._before = self.sums
         self.changed = False
 
-    def append(self, kind: str, payload: Mapping[str, Any], *, sums: Sums | None = None) -> tuple[int, str]:
-        """Append an entry to the chain, with the sums after it if it changes them, and return its number and time."""
+    def now(self) -> str:
+        """Return the present moment by the ledger's clock."""
+        return self._clock()
+
+    def append(
+        self, kind: str, payload: Mapping[str, Any], *, sums: Sums | None = None, time: str | None = None
+    ) -> tuple[int, str]:
+        """Append an entry to the chain, with the sums after it if it changes them, and return its number and time.
+
+        `time` is the moment that the sums were computed for, the present one if left out.
+        """
         after = self.sums if sums is None else sums
         seq = self.head + 1
-        time = self._clock()
+        if time is None:
+            time = self._clock()
         text = canonical({**payload, "after": after.to_dict()})
         digest = entry_hash(seq, kind, time, text, self.hash)
         self.db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", (seq, kind, time, text, self.hash, digest))
@@ -519,13 +530,22 @@ def read_end(db: Database) -> LedgerEnd:
     shares = _read_shares(db)
     if (last[0], last[5]) != (head, digest) or entry_hash(*last[:5]) != digest:
         raise LedgerError(f"entry {max(last[0], head)} is not what was written; {SOUND}")
-    sums = Sums(ledger, most, before, spent, charges, texts_digest(declarations), shares)
+    allowance = _read_allowance(last[3])
+    sums = Sums(ledger, most, before, spent, charges, texts_digest(declarations), shares, allowance)
     # an entry of an older version has the shares written out
     forms = (sums.to_dict(spells=spells) for spells in ((False, True) if shares else (False,)))
     if not any(last[3].startswith(f'{{"after":{canonical(form)},') for form in forms):
         rule = "the sums of what was spent, the cap or the declarations of tables are not what"
         raise LedgerError(f"{rule} entry {head} says; {SOUND}")
     return sums, head, digest
+
+
+def _read_allowance(text: str) -> AllowanceSums | None:
+    """Return the allowance of the sums that an entry, whose hash fits, begins with; None where it has none."""
+    head = '{"after":{"allowance":'
+    if not text.startswith(head):
+        return None
+    return AllowanceSums.from_dict(json.JSONDecoder().raw_decode(text, len(head))[0])
 
 
 def has_series(db: Database) -> bool:

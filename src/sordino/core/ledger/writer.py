@@ -132,6 +132,10 @@ class LedgerWriter:
             self._closed = True
             self.close_for_fork()
 
+    def now(self) -> str:
+        """Return the present moment by the ledger's clock."""
+        return self._clock()
+
     def write(self, job: Callable[[Transaction], T]) -> T:
         """Return what `job` returns once its transaction is durable; raise what it raises, nothing written."""
         pending = PendingWrite(job)

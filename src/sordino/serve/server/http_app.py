@@ -25,11 +25,13 @@ from sordino.serve.server.http_service import (
     OPENID,
     QUESTIONS,
     RETURN_PATH,
+    SERIES,
 )
 from sordino.serve.server.jobs import WorkQueue
 from sordino.serve.server.logs import Metrics
 from sordino.serve.server.model_service import ModelService
 from sordino.serve.server.openid import OpenIdProvider
+from sordino.serve.server.series_service import SeriesService
 
 _ABOUT = (
     "Answers questions about protected tables, each charged to a share of a budget. JSON is that of the command line."
@@ -68,12 +70,13 @@ def curator_app(service: CuratorService) -> HttpGuard:
     app.state.service = service
     app.state.work = WorkQueue(threads=48, each=8, waiting=56)
     app.state.models = ModelService(service)
+    app.state.series = SeriesService(service, app.state.models.jobs)
     app.state.evaluations = EvaluationService(app.state.models)
     app.state.collections = CollectionService(service)
     app.state.openid = _openid(service)
     metrics = service.metrics
     add_error_handlers(app)
-    for router in (QUESTIONS, DESK, MODELS_AND_JOBS, COLLECTIONS, OPENID):
+    for router in (QUESTIONS, DESK, MODELS_AND_JOBS, SERIES, COLLECTIONS, OPENID):
         app.include_router(router)
     _add_health(app, service, metrics)
     origin = service.settings.origin

@@ -394,7 +394,7 @@ class AuditLog(TypedDict):
 
 @with_config(_CLOSED)
 class Job(TypedDict):
-    """A job: when its state is "done", `model` is the number of its model."""
+    """A job: when its state is "done", `model` is the number of its model, or `step` that of the period that it released."""
 
     schema: Literal[1]
     account: str
@@ -404,7 +404,8 @@ class Job(TypedDict):
     stage: str
     seconds: float
     problem: Problem | None
-    model: int | None
+    model: NotRequired[int | None]
+    step: NotRequired[int | None]
 
 
 @with_config(_CLOSED)
@@ -413,6 +414,49 @@ class Jobs(TypedDict):
 
     schema: Literal[1]
     jobs: list[Job]
+
+
+# ---- Series
+
+
+@with_config(_CLOSED)
+class Series(TypedDict):
+    """A series: `step` is the number of periods up to the last released one, `ended` why it goes on no more."""
+
+    schema: Literal[1]
+    series: str
+    spender: str | None
+    budget: str
+    table: str
+    every: str
+    charge: str
+    last: str | None
+    step: int
+    horizon: int
+    ended: str | None
+
+
+@with_config(_CLOSED)
+class OpenedSeries(Series):
+    """A series with what it cost."""
+
+    cost: Cost
+
+
+@with_config(_CLOSED)
+class SeriesRows(Series):
+    """A series with the rows of all released periods."""
+
+    periods: list[str]
+    rows: list[dict[str, Any]]
+
+
+@with_config(_CLOSED)
+class SeriesList(TypedDict):
+    """Series."""
+
+    schema: Literal[1]
+    series: list[Series]
 
 
 @with_config(_CLOSED)

@@ -40,6 +40,7 @@ from sordino.serve.server.jobs import ShortQueue
 from sordino.serve.server.model_service import FIT_SCHEMA, ModelService
 from sordino.serve.server.openid import TRY_SECONDS, OpenIdProvider, OpenIdTry
 from sordino.serve.server.question_request import asked_schema, check_keys, read_question_request
+from sordino.serve.server.series_service import SERIES_SCHEMA, SeriesService
 from sordino.serve.server.sessions import SESSION_HOURS, Session
 
 # ---- The routes of collections: what their collectors have by now. Reports go to a collector, never here
@@ -460,8 +461,78 @@ async def list_jobs(request: Request, visitor: Who) -> Response:
 
 @MODELS_AND_JOBS.get("/jobs/{number}", responses=schemas.answers(schemas.Job))
 async def show_job(request: Request, visitor: Who, number: StoredInt) -> Response:
-    """Return a job; when it is done, `model` is the number of its model."""
+    """Return a job; when it is done, `model` is the number of its model, or `step` that of a released period."""
     return respond((await run_in_threadpool(_models(request).find_job, visitor, number)).to_dict())
+
+
+# ---- The routes of series: open, release a period, show
+
+SERIES = APIRouter(prefix="/v1", tags=["series"], responses=schemas.PROBLEMS)
+
+
+def _series(request: Request) -> SeriesService:
+    series_service: SeriesService = request.app.state.series
+    return series_service
+
+
+@SERIES.post(
+    "/series",
+    openapi_extra=body_of(SERIES_SCHEMA),
+    responses=schemas.answers(schemas.OpenedSeries, status=201, waits=True),
+    status_code=201,
+)
+async def open_series(request: Request, visitor: Who, key: RequestId = None) -> Response:
+    """Open a series, charged once for all of its periods; the same name and arguments again are the same series.
+
+    202 says that an officer has to approve first: the same call with the same Idempotency-Key opens it afterwards.
+    """
+    body = await read_json(request)
+    opened = await run_work(request, visitor, lambda: _series(request).open(visitor, body, request=key))
+    return respond(opened, 201)
+
+
+@SERIES.get("/series", responses=schemas.answers(schemas.SeriesList))
+async def list_series(request: Request, visitor: Who) -> Response:
+    """Return the series, as `sordino series show --format json`; an analyst sees its own."""
+    return respond({"schema": 1, "series": await run_in_threadpool(_series(request).list_series, visitor)})
+
+
+@SERIES.get("/series/{series}", responses=schemas.answers(schemas.SeriesRows))
+async def show_series(request: Request, visitor: Who, series: str) -> Response:
+    """Return a series with the rows of all released periods, with intervals at 95%."""
+    return respond(await run_work(request, visitor, lambda: _series(request).show(visitor, series)))
+
+
+@SERIES.post(
+    "/series/{series}/releases",
+    openapi_extra=body_of(fields_schema("period")),
+    responses=schemas.answers(schemas.Job, status=201),
+    status_code=201,
+)
+async def release_period(request: Request, visitor: Who, series: str, key: RequestId = None) -> Response:
+    """Begin to release a period, {"period": "2026-11-24"}, at no charge; the answer is its job.
+
+    What the job released is at /v1/series/{series}/releases/{period}. The same call and Idempotency-Key are the same job.
+    """
+    body = await read_json(request)
+    job = await run_work(request, visitor, lambda: _series(request).release(visitor, series, body, request=key))
+    return respond(job.to_dict(), 201)
+
+
+@SERIES.get("/series/{series}/releases/{period}", responses=schemas.answers(schemas.Release))
+async def show_period(request: Request, visitor: Who, series: str, period: str, confidence: float = 0.95) -> Response:
+    """Return the release of a period, as `sordino series release --format json`; 404 where it was not released."""
+    release = await run_work(request, visitor, lambda: _series(request).find_release(visitor, series, period))
+    return respond(release.to_dict(confidence=confidence))
+
+
+@SERIES.get("/series/{series}/window", responses=schemas.answers(schemas.Release))
+async def show_window(
+    request: Request, visitor: Who, series: str, first: str, last: str, confidence: float = 0.95
+) -> Response:
+    """Return the total of the periods from `first` to `last`, from what was released; it costs nothing."""
+    window = await run_work(request, visitor, lambda: _series(request).window(visitor, series, first, last))
+    return respond(window.to_dict(confidence=confidence))
 
 
 # ---- The routes by which people of an organisation sign in: to the provider, and back

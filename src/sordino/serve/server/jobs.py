@@ -157,7 +157,9 @@ class WorkQueue:
 #
 # It knows no data; what comes of a job is a model that was released.
 
-# A job's work is given what enters a stage, and returns the number of a model.
+# The kind of the jobs that release periods of series.
+SERIES_RELEASE = "series"
+# A job's work is given what enters a stage, and returns the number of a model, or of a step.
 Work = Callable[[Callable[[str], None]], int]
 _UNEXPECTED = {"type": "about:blank", "title": "unexpected error", "detail": UNEXPECTED, "exit_code": 1}
 # Seconds after which a server says again that it is at work.
@@ -189,8 +191,10 @@ class Job:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job as JSON data."""
-        names = ("id", "kind", "state", "stage", "seconds", "problem", "model")
-        return {"schema": 1, "account": self.name, **{name: getattr(self, name) for name in names}}
+        # of a period's release, the number that comes of it is the step of its series
+        number = {"step" if self.kind == SERIES_RELEASE else "model": self.model}
+        names = ("id", "kind", "state", "stage", "seconds", "problem")
+        return {"schema": 1, "account": self.name, **{name: getattr(self, name) for name in names}, **number}
 
 
 class Jobs:
