@@ -173,6 +173,25 @@ class NaiveBayes(_Classifier):
     _model = "naive_bayes"
 
 
+class DecisionTree(_Classifier):
+    """`sordino.models.decision_tree` as an estimator; of a number `score` is the share that is predicted exactly."""
+
+    _model = "decision_tree"
+
+    def __init__(
+        self,
+        *,
+        y: Any = None,
+        x: Any = None,
+        depth: Any = None,
+        epsilon: Any = None,
+        delta: Any = None,
+        rho: Any = None,
+    ) -> None:
+        super().__init__(y=y, x=x, epsilon=epsilon, delta=delta, rho=rho)
+        self.depth = depth
+
+
 class PCA(_Estimator):
     """`sordino.models.pca` as an estimator."""
 

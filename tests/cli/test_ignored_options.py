@@ -511,6 +511,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("kmeans", *_MODEL, "--columns", "age", "--clusters", "2", "--epsilon", "0.1", "-o", "r.model", "--force"),
         ("naive_bayes", *_MODEL, "--y", "sex", "--x", "age", "--rho", "0.1", "--delta", "1e-9", "-o", "r.model"),
         ("naive_bayes", *_MODEL, "--y", "sex", "--x", "age", "--epsilon", "0.1", "--plan"),
+        ("decision_tree", *_MODEL, "--y", "sex", "--x", "age", "--depth", "2", "--epsilon", "0.1", "-o", "r.model"),
     ],
     "model show": [("regression.model", "--format", "json", "--plot", "r.svg")],
     "synth show": [("m.model", "--confidence", "0.9", "--format", "json", "--plot", "m.svg")],

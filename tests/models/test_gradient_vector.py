@@ -303,7 +303,7 @@ def test_the_interval_of_the_auc_covers() -> None:
     """Of 400 draws of the noise .95 -+ .045 is four deviations."""
     draws = np.random.default_rng(5)
     middle = np.arange(SCORE_BINS)
-    exact = np.array([300 * np.exp(-((middle - 28) ** 2) / 90), 200 * np.exp(-((middle - 36) ** 2) / 90)]).round()
+    exact = np.array([300 * np.exp(-((middle - 10) ** 2) / 20), 200 * np.exp(-((middle - 13) ** 2) / 20)]).round()
     true = score_counts(exact, 1e-9, confidence=0.95).auc
     covered = 0
     for _ in range(400):

@@ -29,5 +29,7 @@ if TYPE_CHECKING:
     from sordino.models.poisson import poisson_regression as poisson_regression
     from sordino.models.record import ModelCard as ModelCard
     from sordino.models.record import load as load
+    from sordino.models.tree import TreeModel as TreeModel
+    from sordino.models.tree import decision_tree as decision_tree
 
 __getattr__, __dir__, __all__ = export_lazily(__name__)

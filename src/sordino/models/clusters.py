@@ -23,6 +23,7 @@ from sordino.models.record import (
     columns_to_dict,
     make_card,
     provenance_from_dict,
+    provenance_of_rows,
     quote_name,
     save_model,
 )
@@ -151,18 +152,8 @@ def kmeans(
     centers, places, spread = cluster(numbers / units, clusters, draws)
     shares = np.bincount(places, minlength=clusters) / len(places)
     order = np.argsort(-shares, kind="stable")
-    facts = model.facts
-    relation = table.neighbors.relation
-    notes = ("centers are those of rows drawn from a private model of the columns", facts.get("tier", ""))
-    about = Provenance(
-        facts["table"],
-        table.neighbors.describe_unit(),
-        relation,
-        total,
-        facts["charge"],
-        facts["private"] == "true",
-        tuple(filter(None, notes)),
-    )
+    words = "centers are those of rows drawn from a private model of the columns"
+    about = provenance_of_rows(model.facts, table.neighbors, total, words)
     return ClustersModel(predictors, centers[order] * units, shares[order], spread, units, about)
 
 

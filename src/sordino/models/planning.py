@@ -14,6 +14,7 @@ from sordino.models.columns import Table
 from sordino.models.components import components_question
 from sordino.models.linear import moments_for
 from sordino.models.poisson import poisson_question
+from sordino.models.tree import check_tree
 
 # The models by the names of their functions: the one place that lists what each is planned with.
 MODELS = {
@@ -21,6 +22,7 @@ MODELS = {
     "logistic_regression": ("y", "x", "validate", "assume_rows"),
     "poisson_regression": ("y", "x", "assume_rows"),
     "naive_bayes": ("y", "x"),
+    "decision_tree": ("y", "x", "depth", "assume_rows"),
     "pca": ("columns", "components", "scale"),
     "kmeans": ("columns", "clusters", "scale", "assume_rows"),
 }
@@ -59,6 +61,7 @@ def plan(
     columns: Sequence[str] | None = None,
     components: int | None = None,
     clusters: int | None = None,
+    depth: int | None = None,
     scale: bool | None = None,
     validate: int | None = None,
     assume_rows: int | None = None,
@@ -76,6 +79,7 @@ def plan(
         "columns": columns,
         "components": components,
         "clusters": clusters,
+        "depth": depth,
         "scale": scale,
         "validate": validate,
         "assume_rows": assume_rows,
@@ -85,11 +89,14 @@ def plan(
             raise DeclarationError(
                 f"{arg(f'{name}=')} does not go with {model}, which takes {', '.join(MODELS[model])}"
             )
-    for name in ("y", "x", "columns", "components", "clusters"):
+    for name in ("y", "x", "columns", "components", "clusters", "depth"):
         if name in MODELS[model] and given[name] is None:
             raise DeclarationError(f"is missing: {model} needs it", key=name)
     if model == "kmeans":
         check_clusters(table, columns, clusters, assume_rows)
+        return ModelPlan(model, read_loss(**loss), None, "depends on data")
+    if model == "decision_tree":
+        check_tree(table, y, x, depth, assume_rows)
         return ModelPlan(model, read_loss(**loss), None, "depends on data")
     question = _question(model, table, given)
     priced = table.plan(question, **loss)

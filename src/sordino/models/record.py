@@ -17,6 +17,7 @@ import numpy as np
 from sordino.core.domain import Column, column_from_dict
 from sordino.core.errors import DeclarationError, SordinoError, SourceError
 from sordino.core.loss import Loss, loss_from_numbers, loss_to_numbers
+from sordino.core.neighbors import Neighbors
 from sordino.core.release import Release
 
 _FORMAT = "sordino models 1"
@@ -27,6 +28,7 @@ KINDS = {
     "Poisson regression": "sordino.models.poisson.PoissonModel",
     "naive Bayes": "sordino.models.classification.NaiveBayesModel",
     "principal components": "sordino.models.components.ComponentsModel",
+    "decision tree": "sordino.models.tree.TreeModel",
     "k-means": "sordino.models.clusters.ClustersModel",
 }
 
@@ -67,6 +69,14 @@ def provenance_of(release: Release, notes: tuple[str, ...]) -> Provenance:
         release.private,
         (*release.notes, *notes),
     )
+
+
+def provenance_of_rows(facts: Mapping[str, str], neighbors: Neighbors, cost: Loss, words: str) -> Provenance:
+    """Return where a model comes from that was fitted to rows of a private model, by that model's facts."""
+    notes = tuple(filter(None, (words, facts.get("tier", ""))))
+    unit = neighbors.describe_unit()
+    private = facts["private"] == "true"
+    return Provenance(facts["table"], unit, neighbors.relation, cost, facts["charge"], private, notes)
 
 
 def provenance_from_dict(data: Mapping[str, Any]) -> Provenance:

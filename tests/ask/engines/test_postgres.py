@@ -22,6 +22,7 @@ from sordino.ask.project.proposal import propose_project
 from sordino.ask.queries.aggregation import Grouping, compile_query
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.ask.queries.expressions.nodes import Name
+from sordino.ask.queries.gradient_vector import GradientVector, SteppedRegression, compile_steps
 from sordino.ask.queries.moment_matrix import FirstLook, Frame, MomentMatrix, MomentVector
 from sordino.core.neighbors import PrivacyUnit
 from sordino.core.source import source_from
@@ -144,6 +145,13 @@ def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, people: tuple[str
     # Where a row is the unit its fold is a hash of its cells, whose stored types differ between the two.
     moments = MomentMatrix(tuple(groups[:2]), tuple(groups[2:]), folds=1 if unit is None else 3)
     frame = Frame((-500, 1200), (900, 300), Fraction(27, 4))
+    logistic = SteppedRegression(groups[3], "logistic", tuple(groups[:2]), tuple(groups[2:3]), folds=moments.folds)
+    counts = SteppedRegression(groups[1], "poisson", (groups[0],), tuple(groups[2:]))
+    near = Frame(frame.centers[:1], frame.scales[:1], frame.limit)
+    gradients: list[GradientVector] = []
+    for regression, where in ((logistic, frame), (counts, near)):
+        size = compile_steps(regression, PEOPLE).cells
+        gradients.append(GradientVector(regression, where, tuple((-1) ** i * (i << 31) for i in range(size)), 700))
     vectors = []
     for engine in (
         engine_of(people[1], PEOPLE, unit=unit, relation="people"),
@@ -151,7 +159,8 @@ def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, people: tuple[str
     ):
         access = DataAccess(engine)
         exact = []
-        for query in (FirstLook(moments), MomentVector(moments, frame)):
+        queries: list[FirstLook | MomentVector | GradientVector] = [FirstLook(moments), MomentVector(moments, frame)]
+        for query in [*queries, *gradients]:
             tables = [access.run(access.write(scan.select(access.primitives()))) for scan in query.scans(PEOPLE)]
             exact.append([[int(x) for x in vector] for vector in query.exact_vectors(tables, PEOPLE)])
         engine.close()

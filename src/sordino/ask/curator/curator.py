@@ -23,6 +23,7 @@ from sordino.ask.curator.batch import Batch, advise, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
 from sordino.ask.curator.dummy_table import check_target, dummy_curator, open_dummy
 from sordino.ask.curator.explain import explain_charge
+from sordino.ask.curator.foreign_event import plan_event
 from sordino.ask.curator.found_bounds_procedure import plan_with_found_bounds
 from sordino.ask.curator.joined_rows import JoinedRows
 from sordino.ask.curator.plan import (
@@ -508,6 +509,33 @@ class Curator(TableFace):
     def neighbors(self) -> Neighbors:
         """Which tables count as neighbors, and the privacy unit."""
         return self._table.neighbors
+
+    def charge_event(
+        self,
+        event: Any,
+        *,
+        note: str,
+        delta: Number | None = None,
+        neighbors: str | None = None,
+        privacy_unit: str | None = None,
+    ) -> Release:
+        """Charge what was run elsewhere on these rows, such as a DP-SGD run, and return its record; no data is touched.
+
+        `event` is one of dp_accounting (GaussianDpEvent, LaplaceDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent,
+        ComposedDpEvent, ZCDpEvent), by the names of its classes, or one of ours. That it describes the run - its noise, that
+        each unit was in a batch by a secret coin of its own, that it is about this table's privacy unit and neighbors - is
+        the curator's declared word, and the record says so; `neighbors` and `privacy_unit`, where stated, are compared with
+        the table's. Under a cap of epsilon and delta, `delta` is that of the run: its epsilon is the least that is known
+        at it. The whole run is one charge, fixed before it begins: charge before training.
+
+        Raises DeclarationError for an event that is not counted here, or is about another unit or relation; QuestionRefused
+        where the cap cannot count it; BudgetExhausted where the budget does not cover it. Nothing is charged in these cases.
+        """
+        plan = plan_event(event, self._table, note=note, delta=delta, neighbors=neighbors, privacy_unit=privacy_unit)
+        charged = self._charging.charge_new(plan)
+        release = self._charging.make_release(plan, charged, ReleaseContent())
+        self._charging.commit(charged, release.to_json())
+        return release
 
     @property
     def spent(self) -> Loss:

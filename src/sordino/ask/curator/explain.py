@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from sordino.ask.queries.series import recall_series
-from sordino.core.accounting.belief import belief_after, epsilon_and_delta, power_after
+from sordino.core.accounting.belief import belief_after, belief_within, epsilon_and_delta, power_after
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.series_ledger import SeriesLedger
 from sordino.core.loss import Event, Loss, round_up
@@ -70,9 +70,14 @@ def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) ->
         state = f"{'is' if one_row else 'are'} in the table"
     else:
         state = f"{'has' if one_row else 'have'} one value rather than another"
+    belief = belief_after([event], delta=delta)
+    within = belief_within(cost)
+    # Of training elsewhere the pair says far more than the event's rho, which sampling does not lower.
+    if within.epsilon < belief.epsilon / 2:
+        belief = within
     claim = (
         f"Anyone who knew everything else, and thought it as likely as not that {unit} {state}, "
-        f"can be {belief_after([event], delta=delta).describe(of='it afterwards')}."
+        f"can be {belief.describe(of='it afterwards')}."
     )
     power = round_up(100 * power_after(event, epsilon=epsilon, delta=delta, level=0.05), digits=4)
     times = round_up(math.exp(epsilon), digits=4) if epsilon < 700 else f"e^{round_up(epsilon, digits=6)}"

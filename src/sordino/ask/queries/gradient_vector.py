@@ -57,9 +57,9 @@ _LOGISTIC_KNOTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0,
 _LEAST_LOG = -8
 # Slopes of expected counts are whole numbers of these parts, or those of small means would be rounded to nothing.
 _FINE = 1 << 10
-# Held-out rows are counted by scores in bins of a quarter, from -8 to 8.
-SCORE_BINS = 64
-SCORE_BIN = Fraction(1, 4)
+# Held-out rows are counted by scores in bins of a half, from -6 to 6: finer ones have more noise together.
+SCORE_BINS = 24
+SCORE_BIN = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import DeclarationError
 
 # What each model is fitted with, as `sordino.models.planning` lists it; here without numpy.
-_PREDICTS = ("linear_regression", "logistic_regression", "poisson_regression", "naive_bayes")
+_PREDICTS = ("linear_regression", "logistic_regression", "poisson_regression", "naive_bayes", "decision_tree")
 _SUMS_UP = ("pca", "kmeans")
 
 
@@ -26,6 +26,7 @@ class Kind(StrEnum):
     logistic_regression = "logistic_regression"
     poisson_regression = "poisson_regression"
     naive_bayes = "naive_bayes"
+    decision_tree = "decision_tree"
     pca = "pca"
     kmeans = "kmeans"
 
@@ -67,6 +68,11 @@ def model_fit(
     clusters: Annotated[
         int | None, given.option("--clusters", "N", "How many clusters."), goes_with("kind", "kmeans")
     ] = None,
+    depth: Annotated[
+        int | None,
+        given.option("--depth", "N", "How many splits a path of a tree has."),
+        goes_with("kind", "decision_tree"),
+    ] = None,
     scale: Annotated[
         bool, typer.Option("--scale", help="Measure columns by their spread, or range."), goes_with("kind", *_SUMS_UP)
     ] = False,
@@ -86,8 +92,9 @@ def model_fit(
 ) -> None:
     """Fit a model to a table. It is charged once; predictions are free.
 
-    MODEL is linear_regression, logistic_regression, poisson_regression or naive_bayes with --y and --x, pca with --columns and
-    --components, or kmeans with --columns and --clusters. A refused fit (exit 2, 3, 4) is never charged and leaves no file.
+    MODEL is linear_regression, logistic_regression, poisson_regression or naive_bayes with --y and --x, decision_tree with
+    --depth too, pca with --columns and --components, or kmeans with --columns and --clusters.
+    A refused fit (exit 2, 3, 4) is never charged and leaves no file.
     """
     import sordino.models
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
@@ -100,6 +107,7 @@ def model_fit(
         "columns": None if columns is None else [name.strip() for name in columns.split(",")],
         "components": components,
         "clusters": clusters,
+        "depth": depth,
         "scale": scale or None,
         "validate": validate,
     }

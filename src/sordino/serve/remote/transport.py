@@ -38,6 +38,7 @@ _NEAR = {
     "find_bounds": "the search for bounds runs beside the table: `sordino bounds` there, or a mean, which finds its own",
     "find_contribution_bounds": "the search for caps runs beside the table: `sordino caps` there",
     "above_threshold": "a session of questions is held open beside the table",
+    "charge_event": "what was run elsewhere is charged beside the table, by its curator",
     "ledger": "the ledger stays on the server: `budgets()` and `releases()` tell what is on it",
     "project": "the project file stays on the server: `tables()` tells what is declared",
     "report": "the board's page is made on the server, by an officer",

@@ -127,7 +127,10 @@ def test_a_dialect_that_is_not_read_is_refused_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("condition", "says"),
     [
-        ("job = ANY('{a,{b}}')", r"line 1, column 41: ANY takes a list of constants: x = ANY\(ARRAY\['a', 'b'\]\), x IN"),
+        (
+            "job = ANY('{a,{b}}')",
+            r"line 1, column 41: ANY takes a list of constants: x = ANY\(ARRAY\['a', 'b'\]\), x IN",
+        ),
         ("age > ANY(ARRAY[1, 2])", "join other comparisons by OR"),
         ("job <> ANY(ARRAY['a'])", "join other comparisons by OR"),
         ("job = ALL(ARRAY['a'])", r"x <> ALL\(ARRAY\['a', 'b'\]\), x NOT IN .* by AND"),
