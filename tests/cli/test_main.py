@@ -48,7 +48,7 @@ def test_version_usage_and_completion(run: Run, spawn: Run) -> None:
     assert done.code == 2
     assert len(done.err.splitlines()) == 1
     assert run("ledger", "amend").code == 2
-    said = spawn(_SORDINO_COMPLETE="complete_bash", COMP_WORDS="sordino le", COMP_CWORD="1").out
+    said = spawn(_SORDINO_COMPLETE="complete_bash", COMP_WORDS="sordino led", COMP_CWORD="1").out
     assert said.split() == ["ledger"]
 
 
