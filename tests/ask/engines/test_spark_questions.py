@@ -14,6 +14,9 @@ from ask.engines.test_postgres_questions import (
     AGES,
     DOMAINS,
     KINDS,
+    OF_BOTH,
+    OF_DAYS,
+    OF_MOMENTS,
     PEOPLE,
     PUBLIC,
     QUESTIONS,
@@ -102,6 +105,20 @@ def test_each_question_has_the_answer_of_duckdb(question: str, both: list[sd.Con
         release = seed(one, 7).ask(sd.sql(question), epsilon=200, delta="1e-9")
         assert isinstance(release, sd.Release)
         found.append(content(release))
+    assert found[0] == found[1]
+    assert found[0]["rows"]
+
+
+@pytest.mark.parametrize("key", rarely([*OF_DAYS, *OF_MOMENTS, *OF_BOTH], [2]))
+def test_keys_of_days_and_moments_are_those_of_duckdb_where_rows_are_units(
+    key: str, folder: Path, spark: SparkSession
+) -> None:
+    frame = spark.read.parquet(str(folder / "visits.parquet"))
+    found = []
+    for source in (folder / "visits.parquet", frame):
+        visits = protect(source, DOMAINS["visits"], budget=sd.PureDP(10**6), name="visits")
+        found.append(content(visits.ask(sd.sql(f"SELECT {key} AS k, COUNT(*) FROM visits GROUP BY k"), epsilon=10**5)))
+        visits.close()
     assert found[0] == found[1]
     assert found[0]["rows"]
 

@@ -148,8 +148,8 @@ class DuckDBPrimitives(SqlPrimitives):
         listed = f"(SELECT sordino_value, {result} AS sordino_place FROM {table._stage(numbers)})"
         return self._look_up_place(self._words(value), listed)
 
-    def _source_of_groups(self, cells: exp.Select) -> exp.Expression:
-        return self._relation(self._stage(f"({write_tree(cells)}) AS sordino_cells"))
+    def _words(self, tree: exp.Expression) -> str:
+        return write_tree(tree)
 
     def like(self, cell: exp.Expression, kind: str, pattern: str) -> exp.Expression:
         """Return whether a text matches: by LIKE, or by DuckDB's function for a literal part of the text."""

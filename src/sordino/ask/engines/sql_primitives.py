@@ -613,7 +613,7 @@ class SqlPrimitives(ABC):
         return self._relation(self._stage(self._layout.source))
 
     def _source_of_groups(self, cells: exp.Select) -> exp.Expression:
-        return cells.subquery("sordino_cells", copy=False)
+        return self._relation(self._stage(f"({self._words(cells)}) AS sordino_cells"))
 
     @property
     def has_units(self) -> bool:
