@@ -18,6 +18,7 @@ Run = Callable[..., Any]
 _SQL = "SELECT COUNT(*) AS n FROM people"
 _WRITERS: dict[str, tuple[str, ...]] = {  # every command that writes a file, but for the file
     "ask": (_SQL, "--epsilon", "0.1", "-o"),
+    "plan": (_SQL, "--epsilon", "0.1", "--plot"),
     "show": ("c-0001", "-o"),
     "report": ("-o",),
     "dummy": ("-o",),
@@ -31,15 +32,19 @@ _WRITERS: dict[str, tuple[str, ...]] = {  # every command that writes a file, bu
     "epsilon choose": ("--query", _SQL, "--error", "9", "--max-posterior", "0.9", "--attacker-prior", "0.5", "--plot"),
     "local plan": ("--size", "4", "--epsilon", "1", "--respondents", "100", "--plot"),
     "local simulate": ("--data", "x.csv", "--column", "a", "--epsilon", "1", "--plot"),
+    "local estimate": ("--store", "r.db", "--plot"),
     "local keygen": ("-o",),
     "series release": ("wards", "2026-01-01", "-o"),
+    "series show": ("wards", "--plot"),
     "local task create": (
         *("t", "--key", "k.key", "--question", "Q?", "--label", "a", "--label", "b", "--epsilon", "1"),
         *("--permanent-epsilon", "2", "--epoch", "1", "--expires", "2099-01-01", "--origin", "https://x.example", "-o"),
     ),
     "local export": ("--store", "r.db", "-o"),
     "model fit": ("pca", "--columns", "age", "--components", "1", "--epsilon", "0.1", "-o"),
+    "model show": ("r.model", "--plot"),
     "synth fit": ("--epsilon", "0.1", "-o"),
+    "synth plan": ("--epsilon", "0.1", "--plot"),
     "synth sample": ("people.model", "--rows", "3", "-o"),
     "synth answer": ("people.model", _SQL, "-o"),
     "synth report": ("people.model", "--epsilon", "0.1", "-o"),
