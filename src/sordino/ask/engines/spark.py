@@ -141,6 +141,16 @@ class SparkPrimitives(SqlPrimitives):
     def _relation(self, text: str) -> exp.Expression:
         return parse_relation(text)
 
+    def _source_of_groups(self, cells: exp.Select) -> exp.Expression:
+        # Put in as a tree: written as DuckDB's and read again, some functions would be others.
+        relation = self._relation(self._stage("sordino_cells"))
+        groups = cells.subquery("sordino_cells", copy=False)
+        place = next(table for table in relation.find_all(exp.Table) if table.name == "sordino_cells")
+        if place is relation:
+            return groups
+        place.replace(groups)
+        return relation
+
     def sample_source(self, coin: Callable[[str], str]) -> str:
         """Return the relation of the sampled rows; `coin` makes the condition of the SQL that names a unit."""
         names = sorted(self._layout.domain.stored)
