@@ -144,7 +144,10 @@ def test_a_zone_is_that_of_the_tz_database(zone: str) -> None:
     skipped = [t + datetime.timedelta(hours=1) for t in shown]
     cells = [*shown, *skipped]
     wanted = [int(t.replace(tzinfo=clock, fold=0).timestamp()) for t in cells]
-    found = read(pa.table({"x": pa.array(cells, pa.timestamp("us"))}), sd.Domain({"x": column}))
+    domain = sd.Domain({"x": column})
+    # Of few cells at a time, which an engine reads in their order.
+    parts = [cells[start : start + 1000] for start in range(0, len(cells), 1000)]
+    found = [f for part in parts for f in read(pa.table({"x": pa.array(part, pa.timestamp("us"))}), domain)]
     back = [None if f is None else int(datetime.datetime.fromisoformat(f).timestamp()) for f in found]
     assert back == [min(max(w, low), high) for w in wanted]
     aware = pa.array([s * 10**6 for s in around], pa.timestamp("us", "UTC"))

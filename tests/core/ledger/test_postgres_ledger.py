@@ -67,7 +67,7 @@ def test_charges_answers_and_declarations_come_back_as_from_a_file(address: str,
     """The same calls on both, compared entry by entry but for the times and the hashes that hold them."""
     told = []
     for place in (address, tmp_path / "people.ledger"):
-        with Ledger.open(place, cap=PureDP(1), clock=lambda: "now") as ledger:
+        with Ledger.open(place, cap=PureDP(1), clock=lambda: "2026-11-28T00:00:00.000000+00:00") as ledger:
             ledger.declare("people", {"columns": {"age": "x"}, "neighbors": "add_remove", "privacy_unit": "row"})
             ledger.declare_share("research", PureDP("0.5"))
             first = ledger.charge(

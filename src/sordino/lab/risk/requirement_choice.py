@@ -158,6 +158,18 @@ class Choice:
             sentences.append(f"At most {_format_epsilon(self.upper, up=False)}: {self._because(self.upper_by)}")
         return ". ".join(sentences) + "."
 
+    def reason(self) -> str:
+        """Return why this epsilon was chosen, in a board's words: what each end is for, without proofs and noise."""
+        if self.epsilon is None:
+            return self.sentence()
+        stated = _format_epsilon(self.lower, up=True) if self.lower > 0 else _format_epsilon(self.epsilon, up=False)
+        sentences = [f"Epsilon {stated} {self._meets()}"]
+        if self.lower_by is not None:
+            sentences.append(f"It is no lower, so that {self.lower_by.says}")
+        if self.upper_by is not None:
+            sentences.append(f"It is no higher than {_format_epsilon(self.upper, up=False)}, so that {self.upper_by.says}")
+        return ". ".join(sentences) + "."
+
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as JSON data; null where there is no bound."""
         conflict = self.conflict

@@ -90,7 +90,7 @@ class TableChoice:
         change = CapChange(path, table.budget, relation=table.neighbors.relation, kind=frozenset({key, *slack}))
         up = choice.lower > 0
         cap = round_up_within(wanted, most=most) if up else Decimal(round_cap_down(float(wanted)))
-        why = choice.sentence()
+        why = choice.reason()
         if up:
             count = self.questions or 1
             paid = (
