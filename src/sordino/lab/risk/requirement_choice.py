@@ -167,7 +167,9 @@ class Choice:
         if self.lower_by is not None:
             sentences.append(f"It is no lower, so that {self.lower_by.says}")
         if self.upper_by is not None:
-            sentences.append(f"It is no higher than {_format_epsilon(self.upper, up=False)}, so that {self.upper_by.says}")
+            sentences.append(
+                f"It is no higher than {_format_epsilon(self.upper, up=False)}, so that {self.upper_by.says}"
+            )
         return ". ".join(sentences) + "."
 
     def to_dict(self) -> dict[str, Any]:
