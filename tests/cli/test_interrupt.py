@@ -42,7 +42,7 @@ def test_a_question_stopped_in_the_engine_is_130(command: str, census: Path) -> 
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.5])
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
 def test_a_demo_stopped_anywhere_is_130(seconds: float, census: Path) -> None:
     """A real SIGINT to a command at work, as a terminal sends it."""
     line = [sys.executable, "-u", "-m", "sordino", "demo", "--rows", "2000000"]

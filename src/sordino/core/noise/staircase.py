@@ -205,7 +205,9 @@ class Staircase:
         stairs = np.maximum(np.floor(np.log(whole / rest / tail) / float(self.epsilon)), 0.0)
         left = tail * np.exp(stairs * float(self.epsilon)) - b / rest * whole
         late = self.width - self.early
-        place = np.where(left > b * late, self.early - (left - b * late), self.width - left / b)
+        # b is 0 where epsilon is huge: no noise lies beyond the first stair then.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            place = np.where(left > b * late, self.early - (left - b * late), self.width - left / b)
         size = np.floor(np.clip(place, 0.0, self.width)) + stairs * self.width
         return np.where(points < 0.5, -1.0, 1.0) * size
 
@@ -279,7 +281,8 @@ def _dominating_scale(law: Staircase) -> float:
     places = np.unique(np.concatenate([grid, edges]))
     tails = 2 * law.at_least()(places + 1)
     inside = tails < 1.0
-    scales = (places[inside] + 0.5) / -np.log(tails[inside])
+    with np.errstate(divide="ignore"):
+        scales = (places[inside] + 0.5) / -np.log(tails[inside])
     return max(float(law.width / law.epsilon), float(scales.max(initial=0.0)))
 
 
