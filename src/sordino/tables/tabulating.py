@@ -62,7 +62,7 @@ _CLOSE = 1e-9
 _LEAST = 1e-12
 _BIAS = (
     "tables were made whole and not negative after the noise, so small cells are too large on average and large ones too "
-    "small; intervals are those of the unbiased estimates before that, cut at 0"
+    "small; intervals are those of the unbiased estimates before that"
 )
 _NOT_WHOLE = "no whole tables with these shared margins were found, so these are the linear estimates, some below 0"
 
