@@ -12,7 +12,7 @@ from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.nodes import Arithmetic, Name, Node
 from sordino.core.domain import Boolean, Category, Column, Domain, Fill, Integer, Real
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
-from sordino.core.loss import Loss, LossArguments, read_loss
+from sordino.core.loss import LossArguments
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Release
 
@@ -84,21 +84,27 @@ class Predictors:
             result[:, i] = read_codes(table[name], columns[name])
         return result
 
+    def columns_of(self, frame: Any) -> Floats:
+        """Return the numbers of a frame's rows, then 1 or 0 for each category's values but the first: (rows, columns).
+
+        nan where a cell is missing.
+        """
+        codes = self.codes_of(frame)
+        columns = [self.numbers_of(frame)]
+        for i, name in enumerate(self.categories):
+            values = np.arange(1, len(declared_values(dict(self.declared)[name])))
+            indicators = (codes[:, i : i + 1] == values).astype(np.float64)
+            indicators[codes[:, i] < 0] = np.nan
+            columns.append(indicators)
+        result: Floats = np.concatenate(columns, axis=1)
+        return result
+
     def scores_of(self, frame: Any, values: Floats, intercept: float) -> Floats:
         """Return intercept + sum of slope * column for each row of a frame: (rows,), nan where a column is missing.
 
         `values` are the slopes of the numbers, then of each category's values but the first.
         """
-        numbers = self.numbers_of(frame)
-        codes = self.codes_of(frame)
-        result: Floats = intercept + numbers @ values[: numbers.shape[1]]
-        at = numbers.shape[1]
-        for i, name in enumerate(self.categories):
-            size = len(declared_values(dict(self.declared)[name]))
-            # Code -1, of a missing cell, takes the last.
-            steps = np.concatenate([[0.0], values[at : at + size - 1], [np.nan]])
-            result = result + steps[codes[:, i]]
-            at += size - 1
+        result: Floats = intercept + self.columns_of(frame) @ values
         return result
 
 
@@ -135,6 +141,36 @@ def read_predictors(domain: Domain, x: Sequence[Term], *, role: str = "x", witho
     if len(set(map(name_term, terms))) < len(terms):
         raise DeclarationError("names a column twice", key=role)
     return Predictors(tuple(terms), tuple((name, domain[name]) for name in _names(terms)))
+
+
+def domain_of(table: Any) -> Domain:
+    """Return what is declared about a table; raises DeclarationError for what is none."""
+    if not hasattr(table, "domain") or not hasattr(table, "neighbors"):
+        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
+    domain: Domain = table.domain
+    return domain
+
+
+def read_numbers_of(table: Any, columns: Any, what: str) -> Predictors:
+    """Return columns that are all numbers by themselves; raises QuestionRefused for others, of which there is no `what`."""
+    predictors = read_predictors(domain_of(table), columns, role="columns")
+    if predictors.categories or any(isinstance(term, tuple) for term in predictors.terms):
+        raise QuestionRefused(f"{what} are of numbers alone: leave out categories, booleans and products")
+    return predictors
+
+
+def require_range(name: str, column: Column) -> None:
+    """Raise QuestionRefused for a column that varies in no declared range, or has no two declared values."""
+    if isinstance(column, (Category, Boolean)):
+        if len(declared_values(column)) < 2:
+            raise QuestionRefused(f"{name!r} is declared with one value, so nothing depends on it: leave it out")
+        return
+    lower = getattr(column, "lower", None)
+    upper = getattr(column, "upper", None)
+    if lower is None or upper is None:
+        raise QuestionRefused(f"{name!r} has no declared range: declare lower and upper bounds")
+    if lower >= upper:
+        raise QuestionRefused(f"{name!r} is declared as constant, so nothing depends on it: leave it out")
 
 
 def require_column(domain: Domain, name: Any, role: str) -> Column:
@@ -238,11 +274,6 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def check_loss(loss: LossArguments) -> Loss:
-    """Return the loss that is asked; raises DeclarationError for none."""
-    return read_loss(**loss)
-
-
 def predictor_names(predictors: Predictors) -> tuple[str, ...]:
     """Return the names of a model's coefficients: its numbers, and each category's values but the first."""
     names = [name_term(term) for term in predictors.numbers]
@@ -280,8 +311,6 @@ def note_rows(rows: float, parameters: int) -> tuple[str, ...]:
 
 
 def ask_for(table: Table, question: Any, loss: LossArguments) -> Release:
-    """Ask a question of a table; raises DeclarationError for what is no table."""
-    if not hasattr(table, "ask") or not hasattr(table, "domain"):
-        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
+    """Ask a question of a table, charged once."""
     release: Release = table.ask(question, **loss)
     return release

@@ -95,7 +95,7 @@ def draw_naive_bayes(model: NaiveBayesModel, confidence: float, title: str | Non
     classes = [str(one) for one in model.classes][:_MOST_CLASSES]
     rows = []
     labels: list[str] = []
-    for (name, column), edges, ratios in zip(model.declared, model.edges, model.ratios, strict=True):
+    for (name, column), edges, ratios in zip(model.predictors.declared, model.edges, model.ratios, strict=True):
         values = [f"{name}: {value}" for value in _values_of(column, edges, len(ratios))]
         labels += values
         for value, of_classes in zip(values, ratios, strict=True):
