@@ -207,9 +207,9 @@ def logistic_question(
         if validate is not None:
             raise QuestionRefused(f"held-out units are scored for two classes, and {y!r} has more: leave validate out")
         return question, predictors, target
-    numbers = groups_of(predictors.numbers)
+    numbers = groups_of(predictors.numbers, table.domain)
     stepped = SteppedRegression(
-        Grouping(y, Name(y)), "logistic", numbers, groups_of(predictors.categories), validate or 1
+        Grouping(y, Name(y)), "logistic", numbers, groups_of(predictors.categories, table.domain), validate or 1
     )
     return stepped, predictors, target
 
@@ -241,7 +241,9 @@ def discriminant_question(
     target = require_classes(table, y)
     predictors = read_predictors(table.domain, x, without=y)
     check_rows(assume_rows, 1 + len(predictor_names(predictors)))
-    question = MomentMatrix(groups_of(predictors.numbers), groups_of((*predictors.categories, y)))
+    question = MomentMatrix(
+        groups_of(predictors.numbers, table.domain), groups_of((*predictors.categories, y), table.domain)
+    )
     return question, predictors, target
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
 from sordino.ask.queries.aggregation import Grouping
-from sordino.ask.queries.expressions.nodes import Arithmetic, Name, Node
+from sordino.ask.queries.expressions.nodes import Arithmetic, Compare, Constant, IsNull, Name, Node, Not, When
 from sordino.core.domain import Boolean, Category, Column, Domain, Fill, Integer, Real
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
 from sordino.core.loss import LossArguments
@@ -17,8 +20,20 @@ from sordino.core.neighbors import Neighbors
 from sordino.core.release import Release
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-# A column, or several numbers whose product is a column of the model.
+# A column as it is named, or several columns whose product is one of the model, or, with categories, several.
 Term = str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A declared value of a category as a factor of a product: 1 in the rows that have it, else 0."""
+
+    column: str
+    value: Any
+
+
+# A number of the model: a column, or a product of numbers and levels.
+Number = str | tuple[str | Level, ...]
 
 
 class Table(Protocol):
@@ -49,9 +64,28 @@ class Predictors:
     declared: tuple[tuple[str, Column], ...]
 
     @property
-    def numbers(self) -> tuple[Term, ...]:
-        """The terms that are numbers, or products of numbers."""
-        return tuple(term for term in self.terms if isinstance(term, tuple) or not self.is_category(term))
+    def numbers(self) -> tuple[Number, ...]:
+        """The terms that are numbers, and products; one with a category is a number for each of its values but the first.
+
+        The first value has one too where the rest of the product is no term, so that it has a slope of its own.
+        """
+        numbers: list[Number] = []
+        for term in self.terms:
+            if isinstance(term, str):
+                numbers += [] if self.is_category(term) else [term]
+                continue
+            factors: list[list[str | Level]] = []
+            for name in term:
+                if not self.is_category(name):
+                    factors.append([name])
+                    continue
+                rest = sorted(other for other in term if other != name)
+                stands = any(sorted([other] if isinstance(other, str) else other) == rest for other in self.terms)
+                values = declared_values(dict(self.declared)[name])
+                first = 1 if stands or all(map(self.is_category, rest)) else 0
+                factors.append([Level(name, value) for value in values[first:]])
+            numbers += itertools.product(*factors)
+        return tuple(numbers)
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -66,12 +100,14 @@ class Predictors:
         """Return the numbers of a frame's rows, clipped to their declared bounds: (rows, numbers), nan where one is missing."""
         columns = dict(self.declared)
         table = read_frame(frame, [name for name, _ in self.declared])
-        cells = {name: read_numbers(table[name], columns[name]) for name in _names(self.numbers)}
         rows = len(next(iter(table.values()))) if table else 0
         result = np.ones((rows, len(self.numbers)))
-        for i, term in enumerate(self.numbers):
-            for name in (term,) if isinstance(term, str) else term:
-                result[:, i] *= cells[name]
+        cells: dict[str | Level, Floats] = {}
+        for i, number in enumerate(self.numbers):
+            for factor in factors_of(number):
+                if factor not in cells:
+                    cells[factor] = _read_factor(factor, table, columns)
+                result[:, i] *= cells[factor]
         return result
 
     def codes_of(self, frame: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -108,9 +144,31 @@ class Predictors:
         return result
 
 
-def name_term(term: Term) -> str:
-    """Return the name of a column of the model."""
-    return term if isinstance(term, str) else " * ".join(term)
+def factors_of(number: Number) -> tuple[str | Level, ...]:
+    """Return what a number of the model is the product of."""
+    return (number,) if isinstance(number, str) else number
+
+
+def _read_factor(factor: str | Level, table: dict[str, list[Any]], columns: dict[str, Column]) -> Floats:
+    if isinstance(factor, str):
+        return read_numbers(table[factor], columns[factor])
+    column = columns[factor.column]
+    codes = read_codes(table[factor.column], column)
+    indicators: Floats = (codes == declared_values(column).index(factor.value)).astype(np.float64)
+    indicators[codes < 0] = np.nan
+    return indicators
+
+
+def name_level(column: str, value: Any) -> str:
+    """Return the name of a category's value among coefficients."""
+    return f"{column} = {'(missing)' if value is None else value}"
+
+
+def name_term(number: Number) -> str:
+    """Return the name of a number of the model: "area * age", "area where zone = b"."""
+    numbers = " * ".join(factor for factor in factors_of(number) if isinstance(factor, str))
+    levels = ", ".join(name_level(f.column, f.value) for f in factors_of(number) if isinstance(f, Level))
+    return " where ".join(filter(None, (numbers, levels)))
 
 
 def _names(terms: Sequence[Term]) -> list[str]:
@@ -120,7 +178,7 @@ def _names(terms: Sequence[Term]) -> list[str]:
 def read_predictors(domain: Domain, x: Sequence[Term], *, role: str = "x", without: str | None = None) -> Predictors:
     """Return the columns that are named; raises UnknownName for others, DeclarationError for what names none, QuestionRefused.
 
-    A tuple of numbers stands for their product. Dates and identifiers are refused, and a column that is predicted.
+    A tuple stands for the product of its columns. Dates and identifiers are refused, and a column that is predicted.
     """
     if isinstance(x, str) or not isinstance(x, Sequence) or not x:
         raise DeclarationError(f"is a list of columns, such as {role}=['age', 'region'], not {x!r:.60}", key=role)
@@ -129,14 +187,14 @@ def read_predictors(domain: Domain, x: Sequence[Term], *, role: str = "x", witho
         parts = (term,) if isinstance(term, str) else tuple(term) if isinstance(term, (list, tuple)) else ()
         if not parts or not all(isinstance(part, str) for part in parts):
             raise DeclarationError(
-                f"names columns by text, or products of numbers as tuples, not {term!r:.60}", key=role
+                f"names columns by text, or products of columns as tuples, not {term!r:.60}", key=role
             )
         for name in parts:
             require_column(domain, name, role)
             if name == without:
                 raise DeclarationError(f"{name!r} is what is predicted: leave it out", key=role)
-            if len(parts) > 1 and isinstance(domain[name], (Category, Boolean)):
-                raise QuestionRefused(f"{name!r} is a category, and products are of numbers: give it by itself")
+            if isinstance(domain[name], (Category, Boolean)) and parts.count(name) > 1:
+                raise DeclarationError(f"names {name!r} twice in a product, and it is a category", key=role)
         terms.append(parts[0] if len(parts) == 1 else parts)
     if len(set(map(name_term, terms))) < len(terms):
         raise DeclarationError("names a column twice", key=role)
@@ -192,17 +250,33 @@ def require_column(domain: Domain, name: Any, role: str) -> Column:
     return column
 
 
-def groups_of(terms: Sequence[Term]) -> tuple[Grouping, ...]:
-    """Return the terms as columns of a question."""
-    return tuple(Grouping(name_term(term), _node(term)) for term in terms)
+def require_weight(domain: Domain, name: Any) -> Grouping:
+    """Return the weight of rows as a column of a question; raises what `require_column` raises, QuestionRefused for no number."""
+    if isinstance(require_column(domain, name, "weights"), (Category, Boolean)):
+        raise QuestionRefused(f"weights names {name!r}, which is no number: a row counts by a number of 0 or more")
+    return Grouping(name, Name(name))
 
 
-def _node(term: Term) -> Node:
-    names = (term,) if isinstance(term, str) else term
-    node: Node = Name(names[0])
-    for name in names[1:]:
-        node = Arithmetic("*", node, Name(name))
-    return node
+def groups_of(terms: Sequence[Number], domain: Domain) -> tuple[Grouping, ...]:
+    """Return the numbers of a model, or its categories, as columns of a question."""
+    return tuple(Grouping(name_term(term), _node(term, domain)) for term in terms)
+
+
+def _node(number: Number, domain: Domain) -> Node:
+    nodes = [Name(f) if isinstance(f, str) else _level_node(f, domain[f.column]) for f in factors_of(number)]
+    return functools.reduce(lambda product, node: Arithmetic("*", product, node), nodes)
+
+
+def _level_node(level: Level, column: Column) -> Node:
+    """Return 1 in the rows that have the value, 0 in others, nothing in rows that are dropped for want of one."""
+    name = Name(level.column)
+    if level.value is None:
+        return IsNull(name)
+    is_value: Node = Compare("=", name, Constant(level.value))
+    if isinstance(column, Boolean):
+        is_value = name if level.value else Not(name)
+    zero = Constant(Fraction(0))
+    return When(IsNull(name), zero, is_value) if getattr(column, "missing", None) == "keep" else is_value
 
 
 def read_frame(frame: Any, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -279,7 +353,7 @@ def predictor_names(predictors: Predictors) -> tuple[str, ...]:
     names = [name_term(term) for term in predictors.numbers]
     for name in predictors.categories:
         values = declared_values(dict(predictors.declared)[name])
-        names += [f"{name} = {'(missing)' if value is None else value}" for value in values[1:]]
+        names += [name_level(name, value) for value in values[1:]]
     return tuple(names)
 
 

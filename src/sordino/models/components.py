@@ -105,7 +105,7 @@ def components_question(table: Table, columns: Sequence[str], components: int) -
     predictors = read_numbers_of(table, columns, "components")
     if isinstance(components, bool) or not isinstance(components, int) or not 1 <= components <= len(predictors.terms):
         raise DeclarationError(f"must be from 1 to {len(predictors.terms)}, the number of columns", key="components")
-    return MomentMatrix(groups_of(predictors.numbers)), predictors
+    return MomentMatrix(groups_of(predictors.numbers, table.domain)), predictors
 
 
 def find_components(

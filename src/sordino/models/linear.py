@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
@@ -17,6 +17,7 @@ from sordino.core.estimates.curve import normal_quantile
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.models.columns import (
     Floats,
+    Level,
     Predictors,
     Table,
     Term,
@@ -25,11 +26,13 @@ from sordino.models.columns import (
     check_rows,
     declared_values,
     domain_of,
+    factors_of,
     groups_of,
     note_rows,
     predictor_names,
     read_predictors,
     require_column,
+    require_weight,
 )
 from sordino.models.design import Design, NoisyInverse, frame_units, invert, make_design, name_hidden
 from sordino.models.moments import NoisyMoments, join_moments, read_moments
@@ -74,6 +77,7 @@ class LinearModel(PricedModel):
     rows: float
     provenance: Provenance
     held_out: HeldOut | None = None
+    weights: str | None = None
 
     @property
     def coefficients(self) -> Mapping[str, float]:
@@ -120,6 +124,7 @@ class LinearModel(PricedModel):
         facts = {
             "predicts": self.y,
             "from": ", ".join(self.names),
+            **({} if self.weights is None else {"weighted by": self.weights}),
             "R2": f"{self.r2:.3f} +- {self.r2_error:.3f} at 95%, in the rows it was fitted to, estimated from noisy moments",
             "residual error": f"{self.residual_error:.4g}",
         }
@@ -149,16 +154,29 @@ def linear_sql(predictors: Predictors, values: Floats, intercept: float) -> str:
     columns = dict(predictors.declared)
     parts = [repr(intercept)]
     for term, slope in zip(predictors.numbers, values.tolist(), strict=False):
-        cells = [clip_cell(name, columns[name]) for name in ((term,) if isinstance(term, str) else term)]
+        cells = [_factor_sql(factor, columns) for factor in factors_of(term)]
         parts.append(f"{slope!r} * {' * '.join(cells)}")
     at = len(predictors.numbers)
     for name in predictors.categories:
         labels = declared_values(columns[name])
-        steps = [0.0, *values[at : at + len(labels) - 1].tolist()]
+        parts.append(
+            _case_sql(name, dict(zip(labels, [0.0, *values[at : at + len(labels) - 1].tolist()], strict=True)))
+        )
         at += len(labels) - 1
-        whens = [f"WHEN {is_value(name, label)} THEN {step!r}" for label, step in zip(labels, steps, strict=True)]
-        parts.append(f"CASE {' '.join(whens)} END")
     return " + ".join(parts)
+
+
+def _factor_sql(factor: str | Level, columns: dict[str, Any]) -> str:
+    if isinstance(factor, str):
+        return clip_cell(factor, columns[factor])
+    labels = declared_values(columns[factor.column])
+    return _case_sql(factor.column, {label: 1 if label == factor.value else 0 for label in labels})
+
+
+def _case_sql(name: str, numbers: dict[Any, float]) -> str:
+    """Return the number of a category's value in SQL; nothing for a cell that is none of them."""
+    whens = [f"WHEN {is_value(name, label)} THEN {number!r}" for label, number in numbers.items()]
+    return f"CASE {' '.join(whens)} END"
 
 
 # ---- Fitting
@@ -171,36 +189,47 @@ def linear_regression(
     y: str,
     x: Sequence[Term],
     validate: int | None = None,
+    weights: str | None = None,
     assume_rows: int | None = None,
     **loss: Unpack[LossArguments],
 ) -> LinearModel:
-    """Return a linear regression of the number `y` on the columns `x`: numbers, categories, tuples of numbers for products.
+    """Return a linear regression of the number `y` on the columns `x`: numbers, categories, tuples for products.
 
     All moments are one question with one charge. Numbers are standardised by a first look at where they lie, so loose bounds
     cost little; a row far from all others counts less (`model.notes`). `validate=4` holds one unit in four out, chosen by a
-    public hash, for `model.held_out`, at no further loss: the model itself is then fitted to all.
+    public hash, for `model.held_out`, at no further loss: the model itself is then fitted to all. `weights` names a number of 0
+    or more with an upper bound, which a row counts by.
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     (AdaSSP: Wang 2018, arXiv 1803.02596.)
     """
-    question, predictors = moments_for(table, y=y, x=x, validate=validate, assume_rows=assume_rows)
+    question, predictors = moments_for(table, y=y, x=x, validate=validate, weights=weights, assume_rows=assume_rows)
     release = ask_for(table, question, loss)
     parts = read_moments(release, question, table.domain)
     moments = join_moments(parts)
     fitted = fit_moments(moments, predictors)
     held_out = None if len(parts) == 1 else score_held_out(parts[0], fit_moments(parts[1], predictors))
-    notes = list(note_rows(moments.rows, len(fitted.design.names) + 1))
+    notes = [] if weights is None else [f"a row counts by {weights!r}, as a part of its upper declared bound"]
+    notes += list(note_rows(moments.rows, len(fitted.design.names) + 1))
     notes += [
         f"the noise hides how much each of {group} does by itself: they are shrunk together"
         if "," in group
         else f"the noise hides what {group} does: it is shrunk"
         for group in fitted.hidden_groups
     ]
-    return fitted.finish(y, predictors, moments, provenance_of(release, tuple(notes)), held_out)
+    return replace(
+        fitted.finish(y, predictors, moments, provenance_of(release, tuple(notes)), held_out), weights=weights
+    )
 
 
 def moments_for(
-    table: Table, *, y: str, x: Sequence[Term], validate: int | None, assume_rows: int | None
+    table: Table,
+    *,
+    y: str,
+    x: Sequence[Term],
+    validate: int | None,
+    assume_rows: int | None,
+    weights: str | None = None,
 ) -> tuple[MomentMatrix, Predictors]:
     """Return the question of a linear regression, and its predictors; raises what `linear_regression` raises before a charge."""
     domain = domain_of(table)
@@ -212,8 +241,9 @@ def moments_for(
     predictors = read_predictors(domain, x, without=y)
     check_rows(assume_rows, 1 + len(predictor_names(predictors)))
     check_folds(validate)
-    numbers = groups_of((*predictors.numbers, y))
-    return MomentMatrix(numbers, groups_of(predictors.categories), validate or 1), predictors
+    numbers = groups_of((*predictors.numbers, y), domain)
+    weight = None if weights is None else require_weight(domain, weights)
+    return MomentMatrix(numbers, groups_of(predictors.categories, domain), validate or 1, weight), predictors
 
 
 @dataclass(frozen=True)

@@ -129,5 +129,7 @@ def poisson_question(
         )
     predictors = read_predictors(table.domain, x, without=y)
     check_rows(assume_rows, 1 + len(predictor_names(predictors)))
-    numbers = groups_of(predictors.numbers)
-    return SteppedRegression(Grouping(y, Name(y)), "poisson", numbers, groups_of(predictors.categories)), predictors
+    numbers = groups_of(predictors.numbers, table.domain)
+    return SteppedRegression(
+        Grouping(y, Name(y)), "poisson", numbers, groups_of(predictors.categories, table.domain)
+    ), predictors

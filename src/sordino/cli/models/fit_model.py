@@ -50,7 +50,7 @@ def model_fit(
     y: Annotated[str | None, given.option("--y", "COLUMN", "The column to predict.")] = None,
     x: Annotated[
         str | None,
-        given.option("--x", "A,B,..", "The columns to predict it from; A*B is a product of numbers."),
+        given.option("--x", "A,B,..", "The columns to predict it from; A*B is a product."),
     ] = None,
     columns: Annotated[
         str | None,
@@ -66,6 +66,9 @@ def model_fit(
     validate: Annotated[
         int | None,
         given.option("--validate", "N", "Hold one unit in N out, and say how well the others predict it."),
+    ] = None,
+    weights: Annotated[
+        str | None, given.option("--weights", "COLUMN", "A number of 0 or more that each row counts by.")
     ] = None,
     epsilon: given.Epsilon = None,
     delta: given.Delta = None,
@@ -95,6 +98,7 @@ def model_fit(
         "depth": depth,
         "scale": scale or None,
         "validate": validate,
+        "weights": weights,
     }
     stated = {name: value for name, value in arguments.items() if value is not None}
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
