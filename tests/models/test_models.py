@@ -241,6 +241,26 @@ def test_what_the_noise_hides_is_said() -> None:
         model.interval("age", confidence=1.5)
 
 
+@pytest.mark.parametrize(
+    "function", ["SLOPE", "INTERCEPT", "R2", "COUNT", "AVGX", "AVGY", "SXX", "SYY", "SXY"], ids=str.lower
+)
+def test_regressions_of_sql_are_those_of_the_database_and_of_the_model(function: str) -> None:
+    """Of rows that have both; cells missing on either side drop the row, as in DuckDB and in a linear regression."""
+    rows = frame(600)
+    rows["area"] = rows["area"].astype("Int64").where(np.arange(600) % 7 > 0, None)
+    rows["price"] = rows["price"].where(np.arange(600) % 11 > 0, None)
+    table = open_table(rows)
+    asked = f"SELECT REGR_{function}(price, area) AS answer FROM data"
+    answer = float(table.ask(sd.sql(asked), **SURE).value)
+    with duckdb.connect() as connection:
+        connection.register("data", rows)
+        ((expected,),) = connection.execute(asked).fetchall()
+    assert answer == pytest.approx(expected, rel=1e-3)
+    model = sd.models.linear_regression(table, y="price", x=["area"], **SURE)
+    same = {"SLOPE": model.coefficients["area"], "INTERCEPT": model.intercept, "R2": model.r2, "COUNT": model.rows}
+    assert answer == pytest.approx(same.get(function, answer), rel=0.02, abs=2)
+
+
 # ---- Refused before the charge
 
 LINEAR: dict[str, Any] = {"y": "price", "x": X}
