@@ -36,7 +36,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - learn.NoiseShape: the law of a bare mechanism's noise, and where `confidence` of its draws lie;
     - HistogramPlan: the error of bins together; a Plan, or several of one question at several losses (the first is marked):
       expected error against the loss;
-    - a fitted model: what each column moves, with its interval, or components and centers as a table of colors;
+    - a fitted model: what each column moves, with its interval (of boosted histograms the shape of each), or components and centers as a table of colors;
     - a Series: its released numbers and running totals over time, each with its band; a Ledger: what was spent over time,
       under its cap and its allowance;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
@@ -134,6 +134,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     from sordino.models.classification import LogisticModel, NaiveBayesModel
     from sordino.models.clusters import ClustersModel
     from sordino.models.components import ComponentsModel
+    from sordino.models.histograms import HistogramsModel
     from sordino.models.linear import LinearModel
     from sordino.reporting import (
         budget_charts,
@@ -183,6 +184,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         LogisticModel: model_charts.draw_logistic,
         NaiveBayesModel: model_charts.draw_naive_bayes,
         ComponentsModel: model_charts.draw_components,
+        HistogramsModel: model_charts.draw_histograms,
         ClustersModel: model_charts.draw_clusters,
     }
     several: dict[type, Drawer] = {risks.Risks: risks.draw_columns, Representation: representations.draw_several}
