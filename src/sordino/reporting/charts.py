@@ -36,7 +36,8 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - learn.NoiseShape: the law of a bare mechanism's noise, and where `confidence` of its draws lie;
     - HistogramPlan: the error of bins together; a Plan, or several of one question at several losses (the first is marked):
       expected error against the loss;
-    - a fitted model: what each column moves, with its interval (of boosted histograms the shape of each), or components and centers as a table of colors;
+    - a fitted model: what each column moves, with its interval (of boosted histograms its whole shape), or components and
+      centers as a table of colors;
     - a Series: its released numbers and running totals over time, each with its band; a Ledger: what was spent over time,
       under its cap and its allowance;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
