@@ -55,6 +55,11 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
         return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), caption)
 
 
+def is_drawn(thing: Any) -> bool:
+    """Return whether `plot` draws a thing by its type."""
+    return type(thing) in _drawers()[0]
+
+
 def svg_drawer() -> Callable[[Any], str] | None:
     """Return a function that draws a thing as SVG text for a page, None where the extra `plots` is not installed."""
     try:
