@@ -158,7 +158,6 @@ def test_what_is_charged_is_answered_of_few_rows_too(count: int, loss: dict[str,
     for y in ("ill", "price"):
         model = sd.models.boosted_histograms(table, y=y, x=X, **loss)
         assert np.isfinite(model.predict_proba(rows(10)) if y == "ill" else model.predict(rows(10))).all()
-    assert any("too few" in note for note in model.notes) or count
 
 
 @pytest.mark.parametrize(
@@ -176,9 +175,9 @@ def test_the_shapes_are_drawn(y: str, loss: dict[str, Any]) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("y", ["ill", "price"])
 def test_intervals_cover_the_shapes_without_noise(y: str) -> None:
-    """Of 60 fits, about 1,200 bins with 20 rows or more, that far within the standard error of shared noise."""
+    """Of 24 fits, about 500 bins with 20 rows or more, that far within the standard error of shared noise."""
     within = []
-    for seed in range(60):
+    for seed in range(24):
         frame = rows(8000, seed=seed)
         model = sd.models.boosted_histograms(open_table(frame, seed), y=y, x=X, epsilon=1, delta="1e-6")
         exact, counts = fit_exactly(model, frame)

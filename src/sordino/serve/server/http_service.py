@@ -14,8 +14,8 @@ from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.core.ledger.records import charge_to_dict
 from sordino.core.loss import loss_to_numbers
 from sordino.core.release import Release
-from sordino.serve.server import http_schemas as schemas
 from sordino.models.record import PricedModel
+from sordino.serve.server import http_schemas as schemas
 from sordino.serve.server.access import Visitor
 from sordino.serve.server.accounts import Account
 from sordino.serve.server.collection_service import CollectionService

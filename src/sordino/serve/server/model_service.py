@@ -59,12 +59,19 @@ _KEYS = (
 _LOSS = ("epsilon", "delta", "rho")
 # What the models of `sordino.models` take beside a table, a loss and `rng`, as JSON data.
 _TERMS = {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}}
+_TEXT = {"type": "string"}
+_WHOLE = {"type": "integer"}
 _PREDICTION_TYPES: Mapping[str, Mapping[str, Any]] = {
-    "model": {"enum": list(PREDICTIONS)},
-    **dict.fromkeys(("y", "weights", "method"), {"type": "string"}),
-    **dict.fromkeys(("components", "clusters", "depth", "validate"), {"type": "integer"}),
-    "scale": {"type": "boolean"},
+    "model": _TEXT
+    | {"description": f"Fit a model that predicts in place of a synthetic one: {', '.join(PREDICTIONS)}."},
+    "y": _TEXT,
     "x": _TERMS,
+    "weights": _TEXT,
+    "components": _WHOLE,
+    "clusters": _WHOLE,
+    "depth": _WHOLE,
+    "validate": _WHOLE,
+    "scale": {"type": "boolean"},
 }
 _LISTS = ("columns", "marginals", "workload", "never", "at_most", "rules", "predict")
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -217,7 +224,8 @@ class ModelService:
         model = self.any_model(visitor, number)
         if isinstance(model, PricedModel):
             raise QuestionRefused(
-                f"model {number} is a {model.describe()}: it draws no rows and answers no questions; its card, file and SQL are free"
+                f"model {number} is a {model.describe()}: it draws no rows and answers no questions; its card, its file and "
+                "its SQL are free"
             )
         return model
 
