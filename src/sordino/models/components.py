@@ -12,7 +12,7 @@ import numpy as np
 
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import Loss, LossArguments, show_arguments
 from sordino.models.columns import Predictors, Table, ask_for, check_loss, groups_of, note_rows, read_predictors
 from sordino.models.design import frame_units

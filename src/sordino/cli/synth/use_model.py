@@ -27,7 +27,7 @@ def synth_show(
 ) -> None:
     """Show how a model was made and what it cost, its columns, its cliques and its stated errors; --plot draws the columns."""
     from sordino import synth
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
 
     loaded = synth.load(model)
     with open_picture(plot, confidence=confidence) as draw:
@@ -145,8 +145,7 @@ def synth_answer(
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.question import text_of
     from sordino.cli.ask.render_release import chosen_format
-    from sordino.cli.shared.atomic_file import open_if_named
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_if_named, open_picture
 
     answer_format = chosen_format(form, output)
     answer = sd.synth.load(model).answer(sd.sql(text_of(sql, file)))
