@@ -425,7 +425,6 @@ SHARES = {"upper": Fraction(1, 4), "lower": Fraction(3, 20), "beyond": Fraction(
 EACH = 4
 # The handicap of a lower end, for each doubling of the width.
 _DOUBLING = 12
-# The chance that more rows than stated lie beyond.
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,7 +245,6 @@ _EPOCH_DAY = _EPOCH.toordinal()
 # in nanoseconds
 _SECOND = 10**9
 _DAYS_OF_400_YEARS = 146_097
-# the largest number of a timestamp's microseconds; it and its negative stand for the infinities
 _ENDLESS = 2**200
 # in attoseconds
 _TICKS = {
