@@ -488,6 +488,8 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
             "sex",
             "--validate",
             "4",
+            "--weights",
+            "hours_per_week",
             "-o",
             "r.model",
             "--epsilon",
