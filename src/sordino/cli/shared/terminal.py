@@ -15,10 +15,12 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from sordino.core.text_table import plain
-from sordino.synth.watched_table import Stages
+
+if TYPE_CHECKING:
+    from sordino.synth.watched_table import Stages
 
 _STYLES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 Style = Literal["bold", "dim", "green", "yellow", "red"]
@@ -78,8 +80,10 @@ def as_flag(name: str, followed: bool) -> str:
 @contextmanager
 def stages(*, quiet: bool) -> Iterator[Stages]:
     """Show stage and elapsed time on standard error where that is a terminal; nothing elsewhere, nor when `quiet`."""
+    from sordino.synth.watched_table import Stages as Shown
+
     if quiet or not in_terminal(sys.stderr):
-        yield Stages(lambda _: None)
+        yield Shown(lambda _: None)
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -87,4 +91,4 @@ def stages(*, quiet: bool) -> Iterator[Stages]:
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
-        yield Stages(lambda stage: progress.update(task, description=stage))
+        yield Shown(lambda stage: progress.update(task, description=stage))
