@@ -12,7 +12,6 @@ from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, paint, say, wrap
 from sordino.cli.synth.arguments import ModelFile
 from sordino.core.errors import DeclarationError
-from sordino.core.estimates.model_estimate import KIND_WORDS
 from sordino.core.text_table import columns_of
 
 # Rows that are in memory at a time.
@@ -56,6 +55,8 @@ def _lines(data: dict[str, Any]) -> list[str]:
         [c["name"], c["type"], f"{c['keys']:,}", f"{c['codes']:,}", "a value" if c["missing"] else ""]
         for c in data["columns"]
     ]
+    from sordino.core.estimates.model_estimate import KIND_WORDS
+
     errors = [[KIND_WORDS[k], f"{v:,.0f}"] for k, v in data["errors"].items()]
     head = ["column", "type", "declared keys", "codes", "missing"]
     for table in (
