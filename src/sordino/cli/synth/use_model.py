@@ -40,6 +40,8 @@ def synth_show(
 
 
 def _lines(data: dict[str, Any]) -> list[str]:
+    from sordino.core.estimates.model_estimate import KIND_WORDS
+
     seal = "" if data["private"] else "NOT PRIVATE (its noise was seeded): "
     lines = [
         *wrap("model", f"{seal}{data['tier']} of {len(data['columns'])} columns and about {data['rows']:,} rows"),
@@ -55,8 +57,6 @@ def _lines(data: dict[str, Any]) -> list[str]:
         [c["name"], c["type"], f"{c['keys']:,}", f"{c['codes']:,}", "a value" if c["missing"] else ""]
         for c in data["columns"]
     ]
-    from sordino.core.estimates.model_estimate import KIND_WORDS
-
     errors = [[KIND_WORDS[k], f"{v:,.0f}"] for k, v in data["errors"].items()]
     head = ["column", "type", "declared keys", "codes", "missing"]
     for table in (
