@@ -227,6 +227,9 @@ def test_no_loss_is_spent_on_a_column_that_follows_from_another() -> None:
         ),
         ([synth.allowed({"zone": ["rural", "village"], "floors": [1, 2]})], "'village' is not a declared value"),
         ([synth.allowed({"zone": ["rural"], "living": [1]})], "too many values for a list"),
+        (cast(Any, ["above <= living"]), "not 'above <= living'; sd.synth.read_rule"),
+        (cast(Any, "above <= living"), "not 'above <= living'; sd.synth.read_rule"),
+        (cast(Any, [synth.Tree()]), "not a Tree"),
     ],
 )
 def test_rules_that_cannot_be_are_refused_before_anything_is_spent(rules: list[Rule], words: str | None) -> None:

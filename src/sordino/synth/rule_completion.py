@@ -31,6 +31,7 @@ from sordino.synth.rules import (
     expand_rules,
     functional_dependencies,
     laws_of,
+    require_rules,
 )
 
 # How often the rules of a group complete a row in turn.
@@ -46,7 +47,7 @@ def check_rules(rules: Sequence[Rule], columns: Sequence[EncodedColumn], domain:
     """Raise DeclarationError where a rule names what is not there, or where rules contradict each other: it names those."""
     by_name = {c.name: c for c in columns}
     fixed: dict[str, Rule] = {}
-    for rule in rules:
+    for rule in require_rules(rules):
         rule.check(by_name, domain)
         if isinstance(rule, Determines) and rule.of == rule.column:
             raise DeclarationError(f"{rule.describe()}: {rule.column!r} follows from itself")

@@ -917,6 +917,19 @@ def require_columns(rule: Rule, columns: Columns) -> None:
             raise DeclarationError(f"{rule.describe()}: {name!r} is not a column of the synthetic table")
 
 
+def require_rules(rules: Sequence[Rule]) -> Sequence[Rule]:
+    """Return the rules; raises DeclarationError for what is none, such as a line of text."""
+    several = [rules] if isinstance(rules, str) or not isinstance(rules, Collection) else list(rules)
+    for rule in several:
+        if type(rule) not in RULES.values():
+            shown = repr(rule) if isinstance(rule, str) else f"a {type(rule).__name__}"
+            raise DeclarationError(
+                f'rules are a list of such as sd.synth.at_most("start", "end"), not {shown}; '
+                'sd.synth.read_rule("start <= end", ["start", "end"]) reads a line of text'
+            )
+    return rules
+
+
 def expand_rules(rules: Sequence[Rule]) -> list[Rule]:
     """Return the parts of all rules, in the order in which they complete a row."""
     return sorted((part for rule in rules for part in rule.parts()), key=lambda rule: rule.order)
