@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.ask.curator.key_selection import KeySelection, choose_key_selection
+from sordino.ask.curator.possible_keys import KeySelection, choose_key_selection
 from sordino.core.loss import ZCDP, ApproxDP
 from sordino.core.mechanisms.partition_selection import PartitionSelection
 from sordino.core.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, TruncatedThreshold

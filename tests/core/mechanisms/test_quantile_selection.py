@@ -14,7 +14,7 @@ import pytest
 
 from battery import audited_epsilon, chi_square_tail
 from quantile_law import Counted, law, single_law
-from sordino.core.estimates.ranks import Ranks
+from sordino.core.estimates.choices import Ranks
 from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.mechanisms import partition, quantile_selection, tie_places
 from sordino.core.mechanisms.partition import Partition

@@ -14,7 +14,7 @@ from battery import SELECTIONS, SelectionCase, chi_square_tail
 from mistyping import mistype
 from published import read_published, rows_of
 from selection_law import flip_probabilities, selection_probabilities
-from sordino.core.estimates.selections import bad_flip
+from sordino.core.estimates.choices import bad_flip
 from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip, gaps_below_best
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError

@@ -18,7 +18,7 @@ from sordino.ask.queries.build import Selection, count
 from sordino.ask.queries.expressions.compile import bind_condition
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.noise.rng import Rng
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.drawn_rows import DrawnRows, column_law
