@@ -26,12 +26,12 @@ from sordino.ask.queries.gradient_vector import (
     SteppedRegression,
     compile_steps,
 )
-from sordino.ask.queries.moment_matrix import PARTS, FirstLook, Frame, MomentVector, compile_moments
+from sordino.ask.queries.moment_matrix import FirstLook, Frame, MomentVector, compile_moments
 from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.core.domain import Boolean, Category, Column, Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
-from sordino.core.estimates.curve import normal_quantile
 from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import LossArguments, PureDP, read_loss, show_arguments
 from sordino.models.classification import pick_classes
 from sordino.models.columns import (
@@ -568,8 +568,8 @@ class _Solver:
             if best is None or unlikely < best[0]:
                 best = unlikely, prior
         assert best is not None
-        covariance = np.linalg.inv(precision + best[1])
-        coefficients = np.clip(covariance @ products, -MOST_COEFFICIENT / 2, MOST_COEFFICIENT / 2)
+        covariance: Floats = np.asarray(np.linalg.inv(precision + best[1]))
+        coefficients: Floats = np.clip(covariance @ products, -MOST_COEFFICIENT / 2, MOST_COEFFICIENT / 2)
         return coefficients, covariance
 
     def _prior(self, step: float, value: float) -> Floats:

@@ -66,8 +66,9 @@ SCORE_BIN = Fraction(1, 2)
 class SteppedRegression:
     """Ask for a regression of `target` on numbers and categories, fitted by a few steps along noisy gradients.
 
-    `link` "logistic" is of a column of two declared values, "poisson" of a number of 0 or more, "linear" of any number. With `folds` of 2 or more the
-    units whose public hash falls into the first fold are left out of the fit; they are counted by score and class.
+    `link` "logistic" is of a column of two declared values, "poisson" of a number of 0 or more, "linear" of any number. With
+    `folds` of 2 or more the units whose public hash falls into the first fold are left out of the fit; they are counted by score
+    and class.
     """
 
     target: Grouping
