@@ -30,8 +30,8 @@ from sordino.ask.queries.moment_matrix import FirstLook, Frame, MomentVector, co
 from sordino.ask.queries.queryable import Adaptive, Queryable, ReleaseContent
 from sordino.core.domain import Boolean, Category, Column, Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
-from sordino.core.estimates.curve import normal_quantile
 from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import LossArguments, PureDP, read_loss, show_arguments
 from sordino.models.classification import pick_classes
 from sordino.models.columns import (
@@ -568,7 +568,11 @@ class _Solver:
             if best is None or unlikely < best[0]:
                 best = unlikely, prior
         assert best is not None
+<<<<<<< HEAD
         covariance: Floats = np.linalg.inv(precision + best[1])
+=======
+        covariance: Floats = np.asarray(np.linalg.inv(precision + best[1]))
+>>>>>>> main
         coefficients: Floats = np.clip(covariance @ products, -MOST_COEFFICIENT / 2, MOST_COEFFICIENT / 2)
         return coefficients, covariance
 
