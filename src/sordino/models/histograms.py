@@ -568,11 +568,7 @@ class _Solver:
             if best is None or unlikely < best[0]:
                 best = unlikely, prior
         assert best is not None
-<<<<<<< HEAD
-        covariance: Floats = np.linalg.inv(precision + best[1])
-=======
         covariance: Floats = np.asarray(np.linalg.inv(precision + best[1]))
->>>>>>> main
         coefficients: Floats = np.clip(covariance @ products, -MOST_COEFFICIENT / 2, MOST_COEFFICIENT / 2)
         return coefficients, covariance
 
