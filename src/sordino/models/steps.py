@@ -343,12 +343,16 @@ class _Curvature:
         """Return the coefficients after a step of Newton's, and the covariance of their noise.
 
         In hidden directions they go where they went `otherwise`. The gradient's noise moves them by the inverse times it; that of
-        the curvature, to first order, by the inverse times it times the step.
+        the curvature, to first order, by the inverse times it times the step. What Newton's step leaves out is about half of
+        the step times how far it moves scores, in the mean over the rows, and stands in the covariance too: the logistic function
+        and the exponential change their slope by no more than that part.
         """
         moved = -self.inverse @ gradient
         result = coefficients + moved + self.hidden @ (otherwise - coefficients)
         covariance = noise**2 * self.inverse @ self.inverse
         covariance = covariance + self.factor**2 * self.moments.spread(self.inverse, moved)
+        scores = max(float(moved @ self.moments.matrix @ moved), 0.0) / self.moments.rows
+        covariance = covariance + min(scores, 1.0) / 4 * np.outer(moved, moved)
         return np.clip(result, -MOST_COEFFICIENT, MOST_COEFFICIENT), covariance
 
     def deviations(
