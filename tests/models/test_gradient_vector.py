@@ -416,12 +416,15 @@ def test_intervals_cover_the_coefficients_without_noise(link: str) -> None:
         y = frame["yes" if link == "logistic" else "visits"].to_numpy(dtype=float)
         columns = [np.ones(len(frame)), frame["a"], frame["b"], frame["c"] == "q", frame["c"] == "r"]
         x = np.column_stack(columns).astype(float)
+        # A row counts by how far its numbers lie from the others, as in the fit: less beyond a squared length of 6.
+        spreads = [((frame[name] - frame[name].mean()) / frame[name].std()) ** 2 for name in ("a", "b")]
+        by = np.minimum(1.0, 6.0 / (2.0 + spreads[0] + spreads[1])).to_numpy()
         truth = np.zeros(5)
         truth[0] = 0.0 if link == "logistic" else np.log(y.mean())
         for _ in range(12):
             mean = 1 / (1 + np.exp(-x @ truth)) if link == "logistic" else np.exp(x @ truth)
-            weight = mean * (1 - mean) if link == "logistic" else mean
-            truth = truth + np.linalg.solve((x * weight[:, None]).T @ x, x.T @ (y - mean))
+            weight = by * (mean * (1 - mean) if link == "logistic" else mean)
+            truth = truth + np.linalg.solve((x * weight[:, None]).T @ x, x.T @ (by * (y - mean)))
         model = fit_wide(link, frame, seed, epsilon=1, delta="1e-6")
         for name, value in zip(["intercept", *model.names], truth, strict=True):
             low, high = model.interval(name)
