@@ -414,11 +414,11 @@ def test_intervals_cover_the_coefficients_without_noise(link: str) -> None:
     for seed in range(1000):
         frame = draw_wide(8000, seed)
         y = frame["yes" if link == "logistic" else "visits"].to_numpy(dtype=float)
-        columns = [np.ones(len(frame)), frame["a"], frame["b"], frame["c"] == "q", frame["c"] == "r"]
+        columns: list[Any] = [np.ones(len(frame)), frame["a"], frame["b"], frame["c"] == "q", frame["c"] == "r"]
         x = np.column_stack(columns).astype(float)
         # A row counts by how far its numbers lie from the others, as in the fit: less beyond a squared length of 6.
         spreads = [((frame[name] - frame[name].mean()) / frame[name].std()) ** 2 for name in ("a", "b")]
-        by = np.minimum(1.0, 6.0 / (2.0 + spreads[0] + spreads[1])).to_numpy()
+        by = np.minimum(1.0, 6.0 / (2.0 + spreads[0].to_numpy() + spreads[1].to_numpy()))
         truth = np.zeros(5)
         truth[0] = 0.0 if link == "logistic" else np.log(y.mean())
         for _ in range(12):

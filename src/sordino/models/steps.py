@@ -37,8 +37,8 @@ STEPS = {"logistic": 3, "poisson": 5}
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
 # The share that finds the curvature where the last step begins, by which its noise is known in each coefficient.
 _CURVE = {"pure": Fraction(3, 20), "rho": Fraction(1, 10)}
-# Newton's step is taken where the gradient's noise moves a coefficient by less than this part of 1, and scores move by less than
-# that in the mean; else the steps go on as before, which are shorter where there is noise, and the coefficients have no intervals.
+# Newton's step is taken where the gradient's noise moves a coefficient by less than this part of 1, and where scores move by less
+# than that in the mean; else the steps go on as before, shorter where there is noise, and the coefficients have no intervals.
 _SURE = 0.25
 _SHORT = 0.5
 # A coefficient has an interval where less than this part of its squared length lies in directions that the noise hides.
