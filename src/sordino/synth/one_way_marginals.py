@@ -290,7 +290,7 @@ def _hidden_tail(counts: Floats, deviation: float, most: float) -> int:
     hidden = _leading((sums <= _TAIL * noise) & (counts <= _TAIL * deviation))
     certain = _leading(sums[:hidden] <= most - noise[:hidden])
     # Of the counts beside a tail the nearer is taken to be as large, and the next as small, as noise allows.
-    nearer = counts[1:-1] + _RARE * deviation
+    nearer = np.maximum(counts[1:-1], 0.0) + _RARE * deviation
     ratio = nearer / np.maximum(counts[2:] - _RARE * deviation, nearer)
     steep = (ratio < 1.0) & (nearer * ratio < (1.0 - ratio) * deviation) & (sums[:-2] <= 2.0 * most)
     return max(certain, int(np.flatnonzero(steep[:hidden]).max(initial=-1)) + 1)
