@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,34 +11,31 @@ import numpy as np
 from sordino.ask.queries.queryable import Adaptive
 from sordino.core.domain import Boolean, Category, Column, Integer, Real
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.loss import Loss, LossArguments, read_loss, show_arguments
+from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.models.classification import pick_classes
 from sordino.models.columns import (
+    Floats,
     Predictors,
     check_rows,
     declared_values,
+    domain_of,
     read_codes,
+    read_frame,
     read_numbers,
     read_predictors,
     require_column,
+    require_range,
 )
-from sordino.models.linear import predictors_from_dict
-from sordino.models.moments import Floats
 from sordino.models.record import (
-    ModelCard,
+    PricedModel,
     Provenance,
     array_from_list,
-    columns_from_dict,
-    columns_to_dict,
-    make_card,
-    provenance_from_dict,
-    provenance_of_rows,
+    draw_private_rows,
+    is_value,
     quote_name,
-    quote_value,
-    save_model,
+    require_fit,
 )
-from sordino.synth.fitting import fit
 
 # Rows that are drawn from the private model: more hardly move the splits.
 _ROWS = 30_000
@@ -56,6 +52,10 @@ class Leaf:
     values: Floats
     share: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the leaf as JSON data."""
+        return {"values": self.values.tolist(), "share": self.share}
+
 
 @dataclass(frozen=True)
 class Split:
@@ -70,6 +70,25 @@ class Split:
     left: Split | Leaf
     right: Split | Leaf
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the split as JSON data."""
+        return {
+            "column": self.column,
+            "cut": self.cut,
+            "places": list(self.places),
+            "left": self.left.to_dict(),
+            "right": self.right.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Split | Leaf:
+        """Return the split, or the leaf, that `to_dict` wrote."""
+        if "values" in data:
+            return Leaf(array_from_list(data["values"]), float(data["share"]))
+        cut = None if data["cut"] is None else float(array_from_list(data["cut"]))
+        sides = [cls.from_dict(data[side]) for side in ("left", "right")]
+        return cls(str(data["column"]), cut, tuple(map(int, data["places"])), sides[0], sides[1])
+
     @property
     def share(self) -> float:
         """The share of the rows that come here."""
@@ -79,8 +98,8 @@ class Split:
 Node = Split | Leaf
 
 
-@dataclass(frozen=True)
-class TreeModel:
+@dataclass(frozen=True, repr=False)
+class TreeModel(PricedModel):
     """A decision tree of `y`: classes where it is a category or boolean, else a number. `root` is its first split."""
 
     y: str
@@ -93,16 +112,6 @@ class TreeModel:
     def classes(self) -> tuple[Any, ...]:
         """The declared values of y, in order; none where it is a number."""
         return tuple(declared_values(self.target)) if isinstance(self.target, (Category, Boolean)) else ()
-
-    @property
-    def cost(self) -> Loss:
-        """What the model cost."""
-        return self.provenance.cost
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is to be known of the model."""
-        return self.provenance.notes
 
     def predict_proba(self, frame: Any) -> Floats:
         """Return the probability of each class, in declared order: (rows, classes). Raises QuestionRefused for a number."""
@@ -142,8 +151,7 @@ class TreeModel:
         name = quote_name(node.column)
         if node.cut is None:
             labels = declared_values(dict(self.predictors.declared)[node.column])
-            own = [f"{name} {'IS NULL' if labels[i] is None else f'= {quote_value(labels[i])}'}" for i in node.places]
-            test = " OR ".join(own)
+            test = " OR ".join(is_value(node.column, labels[i]) for i in node.places)
             known = None in labels
         else:
             test = f"{name} <= {node.cut!r}"
@@ -177,69 +185,33 @@ class TreeModel:
             *self._lines(node.right, indent + "  "),
         ]
 
-    @property
-    def card(self) -> ModelCard:
-        """What is to be said of the model where it is published."""
+    def facts(self) -> dict[str, str]:
+        """Return what is predicted, from what, and the tree, a line for each split and leaf."""
         facts = {"predicts": self.y, "from": ", ".join(name for name, _ in self.predictors.declared)}
         for i, line in enumerate(self._lines(self.root, "")):
             facts[f"line {i + 1}"] = line
-        return make_card("decision tree", self.provenance, facts)
+        return facts
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, self)
+    def check(self) -> None:
+        """Raise ValueError where the parts of a stored model do not fit each other."""
+        width = len(declared_values(self.target)) if isinstance(self.target, (Category, Boolean)) else 1
+        _check_node(self.root, dict(self.predictors.declared), width, MOST_DEPTH)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON data."""
-        return {
-            "target": columns_to_dict(((self.y, self.target),)),
-            "terms": list(self.predictors.terms),
-            "columns": columns_to_dict(self.predictors.declared),
-            "root": _node_to_dict(self.root),
-            "provenance": self.provenance.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TreeModel:
-        """Return the model that `to_dict` wrote."""
-        ((y, target),) = columns_from_dict(data["target"])
-        predictors = predictors_from_dict(data)
-        width = len(declared_values(target)) if isinstance(target, (Category, Boolean)) else 1
-        root = _node_from_dict(data["root"], dict(predictors.declared), width, MOST_DEPTH)
-        return cls(y, target, predictors, root, provenance_from_dict(data["provenance"]))
-
-    def __repr__(self) -> str:
-        return f"<decision tree of {self.y}, {_count_leaves(self.root)} leaves, {self.cost.describe()}>"
+    def describe(self) -> str:
+        """Return the model in a few words."""
+        return f"decision tree of {self.y}, {_count_leaves(self.root)} leaves"
 
 
-def _node_to_dict(node: Node) -> dict[str, Any]:
+def _check_node(node: Node, columns: Mapping[str, Column], width: int, depth: int) -> None:
     if isinstance(node, Leaf):
-        return {"values": node.values.tolist(), "share": node.share}
-    return {
-        "column": node.column,
-        "cut": node.cut,
-        "places": list(node.places),
-        "left": _node_to_dict(node.left),
-        "right": _node_to_dict(node.right),
-    }
-
-
-def _node_from_dict(data: Mapping[str, Any], columns: Mapping[str, Column], width: int, depth: int) -> Node:
-    if "values" in data:
-        values = array_from_list(data["values"])
-        if values.shape != (width,):
-            raise ValueError("a leaf does not fit the target")
-        return Leaf(values, float(data["share"]))
-    column = columns[str(data["column"])]
-    places = tuple(int(place) for place in data["places"])
-    cut = None if data["cut"] is None else float(array_from_list([data["cut"]])[0])
+        require_fit(node.values.shape == (width,))
+        return
+    column = columns[node.column]
     is_number = isinstance(column, (Integer, Real))
-    if depth <= 0 or is_number != (cut is not None):
-        raise ValueError("a split does not fit its column")
-    if not is_number and not all(0 <= place < len(declared_values(column)) for place in places):
-        raise ValueError("a split does not fit its column")
-    sides = [_node_from_dict(data[side], columns, width, depth - 1) for side in ("left", "right")]
-    return Split(str(data["column"]), cut, places, sides[0], sides[1])
+    require_fit(depth > 0 and is_number == (node.cut is not None))
+    require_fit(is_number or all(0 <= place < len(declared_values(column)) for place in node.places))
+    _check_node(node.left, columns, width, depth - 1)
+    _check_node(node.right, columns, width, depth - 1)
 
 
 def _first_leaf(node: Node) -> Leaf:
@@ -263,8 +235,6 @@ def goes_left(split: Split, cells: Floats) -> Any:
 
 def read_cells(predictors: Predictors, frame: Any) -> dict[str, Floats]:
     """Return the cells of a frame by column: numbers, nan where one is missing, and places of values, -1 where missing."""
-    from sordino.models.columns import read_frame
-
     table = read_frame(frame, [name for name, _ in predictors.declared])
     return {
         name: read_numbers(table[name], column)
@@ -296,11 +266,9 @@ def decision_tree(
     before anything is spent; BudgetExhausted, ChargedError as ask.
     """
     predictors, target = check_tree(table, y, x, depth, assume_rows)
-    total = read_loss(**loss)
-    draws = Rng.secure() if rng is None else rng
+    words = "the tree is grown over rows drawn from a private model of the columns"
     names = [name for name, _ in predictors.declared]
-    model = fit(table, columns=[*names, y], predict=y, rng=rng, **loss)
-    rows = model.sample(rows=_ROWS, rng=draws)
+    rows, about = draw_private_rows(table, [*names, y], count=_ROWS, words=words, rng=rng, predict=y, **loss)
     cells = read_cells(predictors, rows)
     column = rows.column(y).to_pylist()
     if isinstance(target, (Category, Boolean)):
@@ -312,25 +280,17 @@ def decision_tree(
         known = ~np.isnan(outcomes[:, 0])
     cells = {name: values[known] for name, values in cells.items()}
     root = grow(predictors, cells, outcomes[known], depth)
-    words = "the tree is grown over rows drawn from a private model of the columns"
-    return TreeModel(y, target, predictors, root, provenance_of_rows(model.facts, table.neighbors, total, words))
+    return TreeModel(y, target, predictors, root, about)
 
 
 def check_tree(table: Any, y: Any, x: Any, depth: Any, assume_rows: int | None) -> tuple[Predictors, Column]:
     """Return the columns of a tree, and what it predicts; raises what `decision_tree` raises before a charge."""
-    if not hasattr(table, "domain"):
-        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
-    target = require_column(table.domain, y, "y")
+    target = require_column(domain_of(table), y, "y")
     predictors = read_predictors(table.domain, x, without=y)
     if any(isinstance(term, tuple) for term in predictors.terms):
         raise QuestionRefused("a tree takes columns by themselves: leave out products")
     for name, column in ((y, target), *predictors.declared):
-        lower = getattr(column, "lower", 0)
-        upper = getattr(column, "upper", 1)
-        if lower is None or upper is None or lower >= upper:
-            raise QuestionRefused(f"{name!r} has no declared range that it varies in: declare lower and upper bounds")
-        if isinstance(column, (Category, Boolean)) and len(declared_values(column)) < 2:
-            raise QuestionRefused(f"{name!r} is declared with one value, so nothing depends on it: leave it out")
+        require_range(name, column)
     if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= MOST_DEPTH:
         raise DeclarationError(f"must be a whole number from 1 to {MOST_DEPTH}", key="depth")
     check_rows(assume_rows, 2**depth)

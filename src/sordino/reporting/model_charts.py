@@ -95,7 +95,7 @@ def draw_naive_bayes(model: NaiveBayesModel, confidence: float, title: str | Non
     classes = [str(one) for one in model.classes][:_MOST_CLASSES]
     rows = []
     labels: list[str] = []
-    for (name, column), edges, ratios in zip(model.declared, model.edges, model.ratios, strict=True):
+    for (name, column), edges, ratios in zip(model.predictors.declared, model.edges, model.ratios, strict=True):
         values = [f"{name}: {value}" for value in _values_of(column, edges, len(ratios))]
         labels += values
         for value, of_classes in zip(values, ratios, strict=True):
@@ -179,13 +179,14 @@ def _spans(predictors: Predictors) -> dict[str, float]:
     from itertools import product
     from math import prod
 
-    from sordino.models.columns import name_term
+    from sordino.models.columns import factors_of, name_term
 
     bounds = {name: (float(column.lower), float(column.upper)) for name, column in _bounded(predictors)}
     spans = {}
     for term in predictors.numbers:
-        names = (term,) if isinstance(term, str) else term
-        corners = [prod(corner) for corner in product(*(bounds[name] for name in names))]
+        # A category's value is a factor of 0 or 1.
+        ends = [bounds[factor] if isinstance(factor, str) else (0.0, 1.0) for factor in factors_of(term)]
+        corners = [prod(corner) for corner in product(*ends)]
         spans[name_term(term)] = max(corners) - min(corners)
     return spans
 

@@ -113,7 +113,8 @@ def draw_densities(made: Densities, confidence: float, title: str | None) -> tup
         x: Any = alt.X("start:T", title=made.column, scale=alt.Scale(domain=ends))
     else:
         more: dict[str, Any] = {"constant": made.scale.constant} if made.scale.kind == "symlog" else {}
-        scale = alt.Scale(type=made.scale.kind, domain=ends, nice=False, zero=False, **more)
+        more["type"] = made.scale.kind
+        scale = alt.Scale(domain=ends, nice=False, zero=False, **more)
         # each tick in its own unit: a common one would write all but the largest as 0
         words: dict[str, Any] = {"values": _ticks(made.scale, *ends), "labelExpr": "format(datum.value, '~s')"}
         axis = alt.Axis(**words) if made.scale.kind == "symlog" else alt.Axis()
