@@ -78,6 +78,7 @@ def random_query(rng: random.Random) -> str:
         [
             f"SELECT {number} AS v FROM {TABLE} ORDER BY a",
             f"SELECT {aggregate}({number}) / 2 AS v FROM {TABLE}",
+            f"SELECT {aggregate}(a + 2) / 2 AS v FROM {TABLE}",
             f"SELECT SUM(v) / 2 AS v FROM (SELECT {number} AS v FROM {TABLE}) q",
             f"WITH q(v, w) AS (SELECT {number}, a FROM {TABLE}) SELECT v / 2 AS v FROM q ORDER BY w",
             f"SELECT {aggregate}({number}) OVER () / 3 AS v FROM {TABLE} ORDER BY a",
