@@ -284,8 +284,12 @@ def draw_belief(belief: Belief, confidence: float, title: str | None) -> tuple[A
     for percent in range(1, 100):
         least, most = posterior_bounds(belief.epsilon, prior=percent / 100)
         rows.append({"before": percent / 100, "least": least, "most": most})
-    x = alt.X("before:Q", title="how sure before", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
-    y = alt.Y("least:Q", title="how sure afterwards", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
+    x = alt.X(
+        "before:Q", title="how sure before", axis=alt.Axis(format="%", tickCount=5), scale=alt.Scale(domain=[0, 1])
+    )
+    y = alt.Y(
+        "least:Q", title="how sure afterwards", axis=alt.Axis(format="%", tickCount=5), scale=alt.Scale(domain=[0, 1])
+    )
     base = alt.Chart(data_of(rows)).encode(x=x)
     band = base.mark_area(opacity=0.25, color=COLORS[0]).encode(y=y, y2="most:Q")
     unmoved = base.mark_line(strokeDash=[5, 3], color="#555555").encode(y="before:Q")

@@ -39,7 +39,7 @@ def coverage(law: NoiseLaw, truth: int, confidence: float, least: int | None, mo
     )
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("least", "most"), [(0, None), (None, 0), (0, 7), (0, 60), (0, 1)])

@@ -41,6 +41,7 @@ def test_law_by_chi_square(case: SelectionCase) -> None:
     assert chi_square_tail(statistic, len(wanted) - 1) > ALARM
 
 
+@pytest.mark.each(2)
 @EVERY
 def test_losses_of_every_small_neighbor_stay_below_epsilon(case: SelectionCase) -> None:
     """All score pairs on a small grid, by closed-form probabilities; some pair comes within a tenth of epsilon."""

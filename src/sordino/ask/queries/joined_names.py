@@ -26,7 +26,7 @@ from sordino.ask.queries.joins import (
 )
 from sordino.ask.queries.per_unit import PerUnit, UnitValues, bind_values, clip_unit_values
 from sordino.ask.queries.query import replace_names
-from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
+from sordino.ask.queries.row_steps import Fold, RowStep, check_fold, step_domain, step_neighbors
 from sordino.ask.queries.same_people import UnitJoin, UnitMark, UnitMatch, again, bind_unit_join, find_shared, seen_from
 from sordino.ask.queries.sequences import UnitSequence
 from sordino.core.domain import Boolean, Domain, refused_list
@@ -102,6 +102,8 @@ def bind_names(
                 return _Names(table, rows, [*before, join], unit, written=names == "written")
 
             steps.append(_find_table(step, public, step_domain(domain, steps), table, meant, mean, values))
+        elif isinstance(step, Fold):
+            steps.append(check_fold(step))
         elif isinstance(step, _JOINS):
             steps.append(_find_private(step, public, private, table, own))
         if isinstance(step, (PerUnit, UnitSequence, UnitValues, UnitMark)):

@@ -31,7 +31,7 @@ from sordino.ask.queries.moment_matrix import MomentMatrix, check_moments
 from sordino.ask.queries.per_unit import PerUnit, UnitValue
 from sordino.ask.queries.post_processing import FormulaColumn, PostProcessing
 from sordino.ask.queries.query import Aggregate
-from sordino.ask.queries.row_steps import RowStep
+from sordino.ask.queries.row_steps import Fold, RowStep, check_fold
 from sordino.ask.queries.sequences import (
     SEQUENCE_KINDS,
     FrameReach,
@@ -50,7 +50,7 @@ from sordino.core.source import PublicTable
 
 _NODES: tuple[type, ...] = get_args(nodes.Node)
 _AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, DistinctSum, Quantile)
-_STEPS: tuple[type, ...] = (Join, Unnest, PerUnit, UnitSequence)
+_STEPS: tuple[type, ...] = (Join, Unnest, PerUnit, UnitSequence, Fold)
 _QUESTIONS: list[type] = [Aggregation, MostCommon, Tabulation, MomentMatrix, SteppedRegression]
 _PARTS = (
     *_QUESTIONS,
@@ -289,6 +289,8 @@ def _check(part: Any) -> Any:
         return _check_aggregation(part)
     if isinstance(part, Tabulation):
         return check_tabulation(part)
+    if isinstance(part, Fold):
+        return check_fold(part)
     if isinstance(part, MomentMatrix):
         return check_moments(part)
     if isinstance(part, SteppedRegression):

@@ -65,7 +65,7 @@ def budget(
 def _draw(budgets: Sequence[Budget], plot: Path, *, quiet: bool) -> None:
     """Draw the path of the only budget; a picture of several would need an axis for each."""
     from sordino.ask.project.budget import open_ledger
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
 
     if len(budgets) != 1:
         raise DeclarationError(f"--plot draws one budget: name it, as --budget {budgets[0].name}")

@@ -109,7 +109,7 @@ def explain(
     import sordino as sd
     from sordino.ask.curator.explain import bound_belief, explain_charge
     from sordino.ask.project.budget import find_release, open_ledger
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
     from sordino.cli.shared.opening import project_at
     from sordino.core.loss import loss_to_numbers
 
