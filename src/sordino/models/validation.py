@@ -139,8 +139,10 @@ def score_model(model: Any, table: Any, folds: int, loss: LossArguments) -> Held
         ]
         size = SCORE_BINS
     else:
-        rows = _count_held(table, f"{target} AS y, {_is_right(model)} AS score", folds, loss)
-        cells = [(row["y"], int(bool(row["score"])), row["count"]) for row in rows.rows]
+        # A row without a prediction is predicted wrong.
+        right = f"CASE WHEN {_is_right(model)} THEN 'right' ELSE 'wrong' END"
+        rows = _count_held(table, f"{target} AS y, {right} AS score", folds, loss)
+        cells = [(row["y"], int(row["score"] == "right"), row["count"]) for row in rows.rows]
         size = 2
     counts = np.zeros((len(classes), size))
     for label, place, value in cells:
