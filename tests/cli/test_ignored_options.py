@@ -618,8 +618,8 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands that listen end at once."""
     for place in (
         "sordino.local.collector.service.serve_app",
-        "sordino.serve.assistant.listening.listen_http",
-        "sordino.serve.assistant.listening.run_stdio",
+        "sordino.serve.assistant.tools.listen_http",
+        "sordino.serve.assistant.tools.run_stdio",
         "sordino.serve.workbench.local_service.serve_owner",
     ):
         monkeypatch.setattr(place, lambda *_, **__: None)

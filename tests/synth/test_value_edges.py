@@ -13,8 +13,7 @@ import pytest
 
 import sordino as sd
 from sordino import synth
-from sordino.ask.queries.adaptive.distance_to import Distances
-from sordino.ask.queries.adaptive.marginal import MarginalQuery
+from sordino.ask.queries.adaptive.marginal import Distances, MarginalQuery
 from sordino.core.neighbors import Neighbors
 from sordino.errors import DeclarationError
 from sordino.synth.denoising import normal_scores, rake, read_pair, sparse_pair, tilt

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sordino.models.clusters import kmeans as kmeans
     from sordino.models.components import ComponentsModel as ComponentsModel
     from sordino.models.components import pca as pca
+    from sordino.models.histograms import HistogramsModel as HistogramsModel
+    from sordino.models.histograms import boosted_histograms as boosted_histograms
     from sordino.models.linear import LinearModel as LinearModel
     from sordino.models.linear import linear_regression as linear_regression
     from sordino.models.planning import ModelPlan as ModelPlan

@@ -11,9 +11,17 @@ import numpy as np
 
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.core.errors import DeclarationError
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import LossArguments, show_arguments
-from sordino.models.columns import Floats, Predictors, Table, ask_for, groups_of, note_rows, read_numbers_of
+from sordino.models.columns import (
+    Floats,
+    Predictors,
+    Table,
+    ask_for,
+    groups_of,
+    note_rows,
+    read_numbers_of,
+)
 from sordino.models.design import frame_units
 from sordino.models.moments import NoisyMoments, join_moments, read_moments
 from sordino.models.record import PricedModel, Provenance, clip_cell, provenance_of, require_fit

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sordino.ask.queries.gradient_vector import SCORE_BIN, SCORE_BINS
-from sordino.core.estimates.curve import normal_quantile
 from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.release import Release
 from sordino.models.design import frame_units
 from sordino.models.moments import Floats, NoisyMoments

@@ -13,7 +13,7 @@ import numpy as np
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.core.domain import Boolean, Category
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.models.columns import (
     Floats,

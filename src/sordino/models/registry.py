@@ -39,6 +39,9 @@ MODELS = {
     "poisson_regression": ModelKind("Poisson regression", "sordino.models.poisson.PoissonModel", "PoissonRegression"),
     "naive_bayes": ModelKind("naive Bayes", "sordino.models.classification.NaiveBayesModel", "NaiveBayes"),
     "decision_tree": ModelKind("decision tree", "sordino.models.tree.TreeModel", "DecisionTree"),
+    "boosted_histograms": ModelKind(
+        "boosted histograms", "sordino.models.histograms.HistogramsModel", "BoostedHistograms"
+    ),
     "pca": ModelKind("principal components", "sordino.models.components.ComponentsModel", "PCA"),
     "kmeans": ModelKind("k-means", "sordino.models.clusters.ClustersModel", "KMeans"),
 }

@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.clipping.concave_fit import losses_by_bound
-from sordino.core.estimates.curve import NoisyCurve
+from sordino.ask.clipping.contribution_bounds import losses_by_bound
+from sordino.core.estimates.weighted_sum import NoisyCurve
 from sordino.reporting.picture import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:

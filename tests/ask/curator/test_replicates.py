@@ -18,15 +18,14 @@ import pytest
 import sordino as sd
 from places import ROOT
 from protecting import protect
-from sordino.ask.engines import replicates
+from sordino.ask.engines import outer as replicates
 from sordino.ask.engines.outer import limited_connection
 from sordino.core.errors import DeclarationError
-from sordino.core.estimates.computed import Computed
 from sordino.core.estimates.estimate import ColumnEstimate
 from sordino.core.estimates.formula import noise_places, noisy_parts
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ratio import Ratio
-from sordino.core.estimates.replicates import BlockAnswer, ReleasedStatement
+from sordino.core.estimates.replicates import BlockAnswer, Computed, ReleasedStatement
 from sordino.core.estimates.second_moments import SecondMoments
 from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.mechanisms.additive_noise import Gaussian, Laplace

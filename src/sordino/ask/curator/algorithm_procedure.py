@@ -26,8 +26,8 @@ from sordino.ask.curator.plan import (
     StatementWriter,
     TableContext,
     price,
+    register_procedure,
 )
-from sordino.ask.curator.procedures import register_procedure
 from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.ask.queries.query import refuse_foreign

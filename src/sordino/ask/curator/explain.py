@@ -10,9 +10,9 @@ from sordino.core.accounting.belief import belief_after, belief_within, epsilon_
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.series_ledger import SeriesLedger
 from sordino.core.loss import Event, Loss, round_up
-from sordino.core.notebook_tables import align_cells, html_table
 from sordino.core.release import Release
 from sordino.core.rounding import float_up
+from sordino.core.text_table import align_cells, html_table
 
 # ---- What a release reveals at most, in a sentence that a person without mathematics can hold on to
 

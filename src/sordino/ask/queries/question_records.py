@@ -25,12 +25,11 @@ from sordino.ask.queries.aggregation import Aggregation, Grouping
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.ask.queries.expressions import nodes
 from sordino.ask.queries.expressions.keys import KEY_SELECTIONS, KeyList, check_min_units, key_list
-from sordino.ask.queries.formulas import FormulaColumn
 from sordino.ask.queries.gradient_vector import SteppedRegression, check_steps
 from sordino.ask.queries.joins import Join, Unnest
 from sordino.ask.queries.moment_matrix import MomentMatrix, check_moments
 from sordino.ask.queries.per_unit import PerUnit, UnitValue
-from sordino.ask.queries.post_processing import PostProcessing
+from sordino.ask.queries.post_processing import FormulaColumn, PostProcessing
 from sordino.ask.queries.query import Aggregate
 from sordino.ask.queries.row_steps import Fold, RowStep, check_fold
 from sordino.ask.queries.sequences import (

@@ -87,8 +87,7 @@ def show(
     from sordino.ask.project.budget import find_release
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.render_release import chosen_format
-    from sordino.cli.shared.atomic_file import open_if_named
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_if_named, open_picture
     from sordino.cli.shared.opening import project_at
 
     answer_format = chosen_format(form, output)

@@ -131,7 +131,7 @@ def model_show(
     plot: given.PictureFile = None,
 ) -> None:
     """Show the card of a model: what it predicts, its cost, and what is to be known of it."""
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
     from sordino.models.record import load
 
     model = load(file)

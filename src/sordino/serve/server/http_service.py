@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from sordino.ask.project.parts import share_from
+from sordino.ask.project.load import share_from
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.core.ledger.records import charge_to_dict
 from sordino.core.loss import loss_to_numbers
