@@ -19,7 +19,6 @@ from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.per_unit import UnitValues
-from sordino.ask.queries.row_steps import apply_steps, step_domain, step_neighbors
 from sordino.ask.queries.row_steps import step_domain, step_neighbors
 from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.sql.parse import parse_sql
