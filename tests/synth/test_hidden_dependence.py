@@ -78,7 +78,7 @@ def test_columns_on_which_a_third_depends_stay_independent(apart: bool) -> None:
     both = (first + second) / 2 if apart else second
     keys = {"first": first, "second": second, "third": np.clip(both + rng.normal(0, 1, ROWS), 0, 7).astype(np.int64)}
     domain = sd.Domain({n: sd.Integer(0, 7, missing=sd.Fill(0)) for n in keys})
-    data = RecordingQueryable(domain, keys, ZCDP("0.1"), sd.Rng.seeded(0))
+    data: Any = RecordingQueryable(domain, keys, ZCDP("0.1"), sd.Rng.seeded(0))
     session = open_session(data, sd.Rng.seeded(1))
     one_way = session.measure_one_way(encode_columns(domain, None, data.neighbors), share_of(0.3))
     compressed = one_way.compress()
