@@ -180,8 +180,8 @@ ASKED: dict[str, tuple[str, list[tuple[Any, ...]] | int]] = {
 }
 
 
-# Of the shapes that clients send when they connect and read a schema, written anew after reading the public repositories of Npgsql,
-# Grafana, Metabase, Redash, pgcli, dbt and DuckDB's extension; those of the others are from knowledge of what they send.
+# Of the shapes that clients send when they connect and read a schema, written anew after reading the public repositories of
+# Npgsql, Grafana, Metabase, Redash, pgcli, dbt and DuckDB's extension; those of the others are from knowledge of what they send.
 CONNECTING: dict[str, tuple[str, list[tuple[Any, ...]] | int]] = {
     "Npgsql: types with their elements, in nested tables": (
         "SELECT space.nspname, t.oid, t.typname, t.kind, t.typnotnull, t.item FROM (SELECT one.oid, "
