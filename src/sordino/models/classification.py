@@ -421,9 +421,9 @@ def bin_edges(name: str, column: Column) -> tuple[Fraction, ...] | None:
 
     Raises QuestionRefused where the number has no declared bounds.
     """
+    require_range(name, column)
     if not isinstance(column, (Integer, Real)):
         return None
-    require_range(name, column)
     assert column.lower is not None
     assert column.upper is not None
     low = Fraction(column.lower)

@@ -33,9 +33,8 @@ from sordino.ask.queries.sql.outside_select import (
     write_outside,
 )
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
-from sordino.ask.queries.sql.text import dialect_of, known_dialect
-from sordino.ask.queries.sql.time_functions import put_moment
 from sordino.ask.queries.sql.text import dialect_of, is_same_table, known_dialect
+from sordino.ask.queries.sql.time_functions import put_moment
 from sordino.ask.queries.sql.whole_division import ColumnKinds, cut_quotients
 from sordino.core.errors import QuestionRefused
 from sordino.core.lazy import load_feature
