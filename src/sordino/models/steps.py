@@ -21,8 +21,8 @@ from sordino.ask.queries.gradient_vector import (
 )
 from sordino.ask.queries.moment_matrix import PARTS, FirstLook, Frame, MomentVector
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
-from sordino.core.estimates.curve import normal_quantile
 from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import Loss, PureDP
 from sordino.core.release import Key, Output, Release
 from sordino.models.design import soften

@@ -22,7 +22,7 @@ from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals
 
 # Correlations from which on a pair's moment is met, and the largest.
-_STRONG = 0.3
+_STRONG = 0.1
 _MOST = 0.98
 # How far from the one read a field's correlation is moved, a reading from that of its cells, and how near they then come.
 _FAR = 0.02

@@ -19,7 +19,7 @@ import sqlglot
 import sordino as sd
 from sordino.ask.queries.sql.noise_lineage import follow_noise, table_answers
 from sordino.ask.queries.sql.outside_select import read_outside
-from sordino.core.estimates.computed import Computed
+from sordino.core.estimates.replicates import Computed
 from sordino.errors import SordinoError
 
 CORPUS = Path(__file__).parent.parent / "queries" / "sql" / "corpus.sql"

@@ -14,7 +14,7 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino import col
-from sordino.ask.clipping.ends import EACH, SHARES, find_ends
+from sordino.ask.clipping.search import EACH, SHARES, find_ends
 from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, OutsideCount, TailCount, search_number
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.core.estimates.noisy import Noisy

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 import sordino as sd
 from sordino.ask.curator.aggregation_procedure import exact_vectors
+from sordino.ask.engines.cells import refine_times
 from sordino.ask.engines.duckdb import DuckDBEngine, _fetch_row
 from sordino.ask.engines.frames import arrow_of
 from sordino.ask.engines.instances import fetch_table
-from sordino.ask.engines.moment_cells import refine_times
 from sordino.ask.engines.parquet import mend_arrow
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.build import as_aggregation

@@ -170,8 +170,7 @@ def test_compressed_files_are_refused(tmp_path: Path, ending: str) -> None:
 )
 def test_no_error_names_what_a_first_line_holds(tmp_path: Path, first: bytes) -> None:
     """Where `header = true` is wrong the first line is a row, or the bytes of some other file: it is in no error."""
-    from sordino.ask.engines.readers.column import load_column
-    from sordino.ask.engines.readers.raw import load_rows
+    from sordino.ask.engines.readers.raw import load_column, load_rows
     from sordino.lab.datasets.exact_answers import load_answers
 
     place = write(tmp_path / "d.csv", [first, b"1,2,3"])

@@ -29,7 +29,7 @@ from sordino.ask.engines.public import public_cells
 from sordino.ask.engines.sql_text import people_name
 from sordino.ask.engines.table_layout import PeopleTable
 from sordino.ask.queries.aggregation import Aggregation, compile_query
-from sordino.ask.queries.public_matches import Matched
+from sordino.ask.queries.joins import Matched
 from sordino.ask.queries.row_steps import step_domain, step_neighbors
 from sordino.ask.queries.same_people import UnitMark
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation

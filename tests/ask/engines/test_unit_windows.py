@@ -18,10 +18,10 @@ from ask.engines.test_unit_rows import DAYS, DOMAIN, POOL, SCHEMA, Row, rows
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.joined_names import bind_names
+from sordino.ask.queries.per_unit import UnitValues
 from sordino.ask.queries.row_steps import step_domain, step_neighbors
 from sordino.ask.queries.sequences import UnitSequence
 from sordino.ask.queries.sql.parse import parse_sql
-from sordino.ask.queries.unit_values import UnitValues
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.errors import QuestionRefused
 

@@ -11,7 +11,7 @@ import itertools
 import math
 import pickle
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pytest
@@ -50,6 +50,7 @@ def tails(scale: Fraction) -> np.ndarray:
     return np.array([q ** max(x, 0) for x in range(-reach, reach + 1)])
 
 
+@cache
 def transcript_probability(made: SparseVector, answers: tuple[int, ...], outcome: tuple[bool, ...]) -> float:
     """Return P(the session says `outcome`): a sum over each threshold's noise, of products over its questions."""
     first = outcome.index(True) + 1 if made.redraws and True in outcome else 0

@@ -9,10 +9,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from sordino.ask.curator.most_common_procedure import plan_most_common
-from sordino.ask.curator.plan import PlannedQuestion, TableContext
-from sordino.ask.curator.procedures import register_procedure, registered_procedure
-from sordino.ask.curator.statement_procedure import StatementQuestion, declare_released, plan_statement
-from sordino.ask.curator.statement_tables import join_groupings
+from sordino.ask.curator.plan import PlannedQuestion, TableContext, register_procedure, registered_procedure
+from sordino.ask.curator.statement_procedure import StatementQuestion, declare_released, join_groupings, plan_statement
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, as_aggregation
@@ -20,12 +18,13 @@ from sordino.ask.queries.expressions.nodes import Released, has_exists
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
 from sordino.ask.queries.sql.block_splitter import ReleasedQuery
-from sordino.ask.queries.sql.moments import reads_clock
 from sordino.ask.queries.sql.parse import SqlText, parse_question
 from sordino.ask.queries.sql.statement import read_statement, surrounds_questions
 from sordino.ask.queries.sql.text import is_same_table
+from sordino.ask.queries.sql.time_functions import reads_clock
+from sordino.ask.queries.sql.whole_division import Kind
 from sordino.ask.queries.tabulation import Tabulation
-from sordino.core.domain import Boolean, Category, Domain, Identifier
+from sordino.core.domain import Boolean, Category, Date, Domain, Identifier, Integer
 from sordino.core.errors import QuestionRefused
 
 if TYPE_CHECKING:
@@ -59,6 +58,7 @@ def _read_sql(question: SqlText, table: TableContext) -> Aggregation | MostCommo
         columns=tuple(table.domain.stored),
         public={name: tuple(joinable.columns) for name, joinable in table.public.items()},
         private={name: tuple(other.domain) for name, other in table.private.items()},
+        kinds=_column_kinds(table),
     )
     return parsed if isinstance(parsed, MostCommon) else bind_tables(parsed, table, names="resolved")
 
@@ -95,6 +95,7 @@ def read_statement_question(
         reader=reader,
         dialect=dialect,
         moment=question.moment,
+        kinds=_column_kinds(table),
     )
     blocks = tuple(reader.blocks[text] for text in statement.blocks)
     tables = tuple(reader.tables[text] for text in statement.blocks)
@@ -119,6 +120,24 @@ def _domains(table: TableContext) -> list[Domain]:
     """Return the domains of public tables, of other private ones, and of the table itself, which comes last."""
     public = [public.columns for public in table.public.values()]
     return [*public, *(other.domain for other in table.private.values()), table.domain]
+
+
+def _column_kinds(table: TableContext) -> dict[str, dict[str, Kind]]:
+    """Return which columns of every table are whole numbers and which are days, by what a SQL client is told."""
+    domains = {name: public.columns for name, public in table.public.items()}
+    domains |= {name: other.domain for name, other in table.private.items()}
+    domains[table.name] = table.domain
+    return {
+        name: {column: _kind_of(declared) for column, declared in domain.stored.items()}
+        for name, domain in domains.items()
+    }
+
+
+def _kind_of(column: Any) -> Kind:
+    if isinstance(column, Category):
+        numbers = [value for value in column.values if value is not None]
+        return "whole" if numbers and all(type(value) is int for value in numbers) else "other"
+    return "whole" if isinstance(column, Integer) else "day" if isinstance(column, Date) else "other"
 
 
 def determines(rows: Mapping[str, pa.Table], table: str, columns: Collection[str], column: str) -> bool:

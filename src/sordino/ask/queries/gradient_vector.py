@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
-Link = Literal["logistic", "poisson"]
+Link = Literal["logistic", "poisson", "linear"]
 # A coefficient of a standardised column is a whole number of these parts, and at most so large.
 COEFFICIENT = 1 << 32
 MOST_COEFFICIENT = 64
@@ -66,8 +66,9 @@ SCORE_BIN = Fraction(1, 2)
 class SteppedRegression:
     """Ask for a regression of `target` on numbers and categories, fitted by a few steps along noisy gradients.
 
-    `link` "logistic" is of a column of two declared values, "poisson" of a number of 0 or more. With `folds` of 2 or more the
-    units whose public hash falls into the first fold are left out of the fit; they are counted by score and class.
+    `link` "logistic" is of a column of two declared values, "poisson" of a number of 0 or more, "linear" of any number. With
+    `folds` of 2 or more the units whose public hash falls into the first fold are left out of the fit; they are counted by score
+    and class.
     """
 
     target: Grouping
@@ -107,11 +108,11 @@ class SteppedRegression:
 def check_steps(question: SteppedRegression) -> SteppedRegression:
     """Return the question; raises QuestionRefused for a link that is none, or for held-out units of counts."""
     if question.link not in get_args(Link):
-        raise QuestionRefused("a regression by steps is logistic or poisson")
+        raise QuestionRefused("a regression by steps is logistic, poisson or linear")
     if not question.numbers and not question.categories:
         raise QuestionRefused("a regression is on one column or more: name what y is predicted from")
-    if question.link == "poisson" and question.folds != 1:
-        raise QuestionRefused("held-out units are scored by classes: leave folds out of a poisson regression")
+    if question.link != "logistic" and question.folds != 1:
+        raise QuestionRefused(f"held-out units are scored by classes: leave folds out of a {question.link} regression")
     return question
 
 
@@ -161,7 +162,7 @@ def compile_steps(question: SteppedRegression, domain: Domain) -> CompiledSteps:
             )
         return CompiledSteps(question, columns, classes)
     number = scale_number(question.target, domain)
-    if number.low < 0:
+    if question.link == "poisson" and number.low < 0:
         raise QuestionRefused(
             f"{question.target.alias} is declared with values below 0: a poisson regression is of counts, of 0 or more"
         )
@@ -173,13 +174,15 @@ class GradientVector:
     """The gradient of a regression at some coefficients: one noisy vector, in rows.
 
     `coefficients` are those of 1, the standardised numbers and the indicators of all declared values, in parts; `most_error` is
-    the error of a count, in its steps, that counts as 1: larger ones are cut there.
+    the error of a number, in its steps, that counts as 1: larger ones are cut there. With the link "linear" a prediction is
+    `center`, a step of the target, and the score in such errors.
     """
 
     question: SteppedRegression
     frame: Frame
     coefficients: tuple[int, ...]
     most_error: int = 1
+    center: int = 0
 
     @property
     def unit(self) -> Fraction:
@@ -198,7 +201,9 @@ class GradientVector:
         if len(self.coefficients) != compiled.cells or any(abs(c) > most for c in self.coefficients):
             raise QuestionRefused(f"a regression has {compiled.cells} coefficients of at most {MOST_COEFFICIENT} each")
         if not 1 <= self.most_error <= 1 << 22:
-            raise QuestionRefused("an error of a count is cut at 1 to 2^22 steps")
+            raise QuestionRefused("an error of a number is cut at 1 to 2^22 steps")
+        if isinstance(compiled.target, ScaledNumber) and abs(self.center) > compiled.target.width:
+            raise QuestionRefused("a center lies within the declared bounds")
 
     def names(self) -> list[str]:
         """Return the name of the vector."""
@@ -211,7 +216,7 @@ class GradientVector:
     def scans(self, domain: Domain) -> list[Scan]:
         """Return the one SELECT."""
         compiled = compile_steps(self.question, domain)
-        text = f"gradient {self.question.identity()} in {self.frame} at {self.coefficients} {self.most_error}"
+        text = f"gradient {self.question.identity()} in {self.frame} at {self.coefficients} {self.most_error} {self.center}"
         return [Scan(text, functools.partial(_select_gradient, compiled, self))]
 
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
@@ -341,12 +346,17 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     from sqlglot import exp
 
     rows = _scored_rows(compiled, vector.frame, vector.coefficients, on)
-    error = _logistic_error() if isinstance(compiled.target, Keys) else _count_error(compiled.target, vector.most_error)
+    if isinstance(compiled.target, Keys):
+        error = _logistic_error()
+    elif compiled.question.link == "linear":
+        error = _linear_error(vector.most_error, vector.center)
+    else:
+        error = _count_error(compiled.target, vector.most_error)
     count = len(compiled.columns.numbers)
     keys = [f"k{i}" for i in range(len(compiled.columns.categories))]
     names = ["fold", "w", *(f"z{i}" for i in range(count)), *keys]
     # A score is read once, and each line between knots is of what was read.
-    read = [*map(_column, (*names, "b0", "s")), exp.alias_(_read_score(compiled.target), "t")]
+    read = [*map(_column, (*names, "b0", "s")), exp.alias_(_read_score(compiled), "t")]
     rows = exp.Select(expressions=read).from_(rows).subquery("sordino_read")
     wrong = exp.Select(expressions=[*map(_column, names), exp.alias_(exp.paren(error), "r")]).from_(rows)
     weighted = exp.Mul(this=_column("w"), expression=_column("r"))
@@ -371,10 +381,16 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     return select
 
 
-def _read_score(target: Keys | ScaledNumber) -> exp.Expression:
-    """Return the score in parts, from 0: without its sign, up to 16, or from the least log of a count that is told apart."""
+def _read_score(compiled: CompiledSteps) -> exp.Expression:
+    """Return the score in parts: of classes without its sign, up to 16; of counts from the least log that is told apart."""
     from sqlglot import exp
 
+    target = compiled.target
+    if compiled.question.link == "linear":
+        most = whole(MOST_COEFFICIENT * ERROR)
+        parts = exp.paren(exp.IntDiv(this=_column("s"), expression=whole(COEFFICIENT // ERROR)))
+        lowest = whole(-MOST_COEFFICIENT * ERROR)
+        return exp.Least(this=exp.Greatest(this=parts, expressions=[lowest]), expressions=[most])
     if isinstance(target, Keys):
         size = exp.IntDiv(this=exp.Abs(this=_column("s")), expression=whole(COEFFICIENT // ERROR))
         return exp.Least(this=exp.paren(size), expressions=[whole(16 * ERROR)])
@@ -436,7 +452,26 @@ def _count_error(target: ScaledNumber, most_error: int) -> exp.Expression:
     highest = exp.Greatest(this=whole(0), expressions=lines)
     mean = exp.paren(exp.IntDiv(this=highest, expression=whole(_FINE)))
     count = exp.Add(this=_column("b0"), expression=whole(round(target.middle / target.step)))
-    error = exp.Sub(this=mean, expression=exp.paren(exp.Mul(this=exp.paren(count), expression=whole(ERROR))))
+    return _cut_error(
+        exp.Sub(this=mean, expression=exp.paren(exp.Mul(this=exp.paren(count), expression=whole(ERROR)))), most_error
+    )
+
+
+def _linear_error(most_error: int, center: int) -> exp.Expression:
+    """Return the prediction less the number, cut at `most_error` steps, in parts of that, from the score t in such parts."""
+    from sqlglot import exp
+
+    predicted = exp.Mul(this=_column("t"), expression=whole(most_error))
+    number = exp.paren(exp.Sub(this=_column("b0"), expression=whole(center)))
+    return _cut_error(
+        exp.Sub(this=predicted, expression=exp.paren(exp.Mul(this=number, expression=whole(ERROR)))), most_error
+    )
+
+
+def _cut_error(error: exp.Expression, most_error: int) -> exp.Expression:
+    """Return an error in parts of a step, cut at `most_error` steps, in parts of that, rounded down."""
+    from sqlglot import exp
+
     most = whole(most_error * ERROR)
     cut = exp.Least(this=exp.Greatest(this=error, expressions=[whole(-most_error * ERROR)]), expressions=[most])
     shifted = exp.paren(exp.Add(this=cut, expression=most.copy()))

@@ -23,7 +23,7 @@ import sordino as sd
 from ask.queries.sql.peer_tables import PUBLIC_ROWS, TABLES, make_rows, open_table
 from sordino.ask.queries.sql.text import parse_select
 from sordino.core.domain import Identifier
-from sordino.core.estimates.ranks import Ranks
+from sordino.core.estimates.choices import Ranks
 from sordino.errors import QuestionRefused, UnknownName
 
 _PEERS = Path(__file__).parent / "peers"

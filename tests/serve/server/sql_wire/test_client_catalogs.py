@@ -360,3 +360,66 @@ def test_ibis_reads_the_schema_and_asks(port: Port) -> None:
         assert stays.filter(stays.ward.isin(["a", "b"])).count().execute() == 400
     finally:
         connection.disconnect()
+
+
+WHOLE = 20  # the number of PostgreSQL's type bigint
+DOUBLE = 701
+# What PostgreSQL answers, by its own rules: two whole numbers divide towards 0, any other two with a fraction.
+DIVIDED: list[tuple[str, list[tuple[Any, ...]], list[int]]] = [
+    ("COUNT(*) / 7, COUNT(*) / 7.0, 7 / 2", [(85, 600 / 7, 3)], [WHOLE, DOUBLE, WHOLE]),
+    ("-COUNT(*) / 7, (1 - COUNT(*)) / 7, COUNT(*) / 0", [(-85, -85, None)], [WHOLE, WHOLE, WHOLE]),
+    ("SUM(days) / COUNT(*), SUM(weight) / COUNT(*)", [(7, 49.75)], [WHOLE, DOUBLE]),
+    ("CAST(COUNT(*) AS float) / 7, COUNT(*)::numeric / 7", [(600 / 7, 600 / 7)], [DOUBLE, DOUBLE]),
+    ("COUNT(*) / 7 * 7, COUNT(*) * 10 / 7 / 2, COUNT(*) % 7 / 2", [(595, 428, 2)], [WHOLE, WHOLE, WHOLE]),
+    ("100 * COUNT(*) FILTER (WHERE adult) / COUNT(*)", [(75,)], [WHOLE]),
+    ("SUM((days - 7) / 2), AVG(days / 7)", [(0, 9 / 15)], [WHOLE, DOUBLE]),
+    (
+        "EXTRACT(YEAR FROM MAX(x.d)) / 2 FROM (SELECT admitted AS d, COUNT(*) AS n FROM stays GROUP BY admitted) x --",
+        [(1010.5,)],
+        [DOUBLE],
+    ),
+    (
+        "SUM(n) / 7, AVG(n) / 7, MAX(n) / MIN(n) FROM (SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward) x --",
+        [(85, 200 / 7, 1)],
+        [WHOLE, DOUBLE, WHOLE],
+    ),
+]
+
+
+@pytest.mark.parametrize(("items", "rows", "types"), DIVIDED, ids=[items[:40] for items, _, _ in DIVIDED])
+def test_whole_numbers_divide_as_in_postgresql(
+    port: Port, items: str, rows: list[tuple[Any, ...]], types: list[int]
+) -> None:
+    with port.connect() as connection:
+        cursor = connection.execute(f"SELECT {items} FROM stays".encode())
+        assert [column.type_code for column in cursor.description or ()] == types
+        assert [
+            tuple(pytest.approx(cell, rel=1e-3) if isinstance(cell, float) else cell for cell in row) for row in rows
+        ] == cursor.fetchall()
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("(days / 7) * 7", [0, 7, 14]),
+        ("days / 7", [0, 1, 2]),
+        ("(days - 7) / 2", [-3, -2, -1, 0, 1, 2, 3]),
+        ("(admitted - DATE '2021-01-01') / 30", [0, 1]),
+        ("LENGTH(ward) / 2", [0]),
+    ],
+)
+def test_keys_of_quotients_are_those_of_postgresql(port: Port, key: str, expected: list[int]) -> None:
+    with port.connect() as connection:
+        rows = connection.execute(
+            f"SELECT {key} AS k, COUNT(*) AS n FROM stays GROUP BY 1 ORDER BY 1".encode()
+        ).fetchall()
+    assert ([k for k, _ in rows], sum(n for _, n in rows)) == (expected, len(ROWS))
+
+
+def test_the_ends_of_a_cut_quotient_are_whole(port: Port) -> None:
+    with port.connect(options="-c sordino.epsilon=0.05 -c sordino.intervals=on") as connection:
+        cursor = connection.execute("SELECT COUNT(*) / 7 AS w FROM stays")
+        ((value, lower, upper),) = cursor.fetchall()
+    assert {type(cell) for cell in (value, lower, upper)} == {int}
+    assert lower <= value <= upper
+    assert lower < upper

@@ -152,6 +152,27 @@ ASKED: dict[str, tuple[str, list[tuple[Any, ...]] | int]] = {
         '"sex") "_" where not "_"."a0" is null limit 1001 offset 0',
         [("f", 500), ("m", 500)],
     ),
+    "Tableau: the number of records, where there are any": (
+        'SELECT SUM(1) AS "sum:Number of Records:ok" FROM "public"."people" "people" HAVING (COUNT(1) > 0)',
+        [(1000,)],
+    ),
+    "Tableau: the same where there are none": (
+        'SELECT SUM(1) AS "n", AVG("people"."age") AS "a" FROM "people" WHERE "people"."age" < 0 HAVING (COUNT(1) > 500)',
+        [],
+    ),
+    "Superset: a big number": ("SELECT COUNT(*) AS n FROM people ORDER BY n DESC LIMIT 50000", [(1000,)]),
+    "Redash: distinct totals": (
+        "SELECT DISTINCT COUNT(*) AS n, COUNT(*) / 7 AS w FROM people LIMIT 1000",
+        [(1000, 142)],
+    ),
+    "Metabase: a total with a condition and a first page": (
+        "SELECT COUNT(*) AS n FROM people HAVING COUNT(*) BETWEEN 1 AND 5000 ORDER BY 1 LIMIT 10 OFFSET 0",
+        [(1000,)],
+    ),
+    "Power BI: no rows, to learn the columns": (
+        'select "n" from (select count(*) as "n" from "people") "_" limit 0',
+        [],
+    ),
     "a list written as text": ("SELECT COUNT(*) FROM people WHERE age = ANY('{1, 2}')", [(20,)]),
     "a list of words written as text": ("""SELECT COUNT(*) FROM people WHERE sex = ANY('{f,"m"}')""", [(1000,)]),
     "all but a list written as text": ("SELECT COUNT(*) FROM people WHERE age <> ALL('{1,2}')", [(980,)]),

@@ -50,7 +50,10 @@ def _round(item: Any, read: Read) -> Expr:
 
 
 def _whole_division(item: Any, read: Read) -> Expr:
-    return Expr(Apply("truncate", Apply("divide", read(item.this).node, read(item.expression).node)))
+    quotient = fold(Expr(Apply("divide", read(item.this).node, read(item.expression).node))).node
+    if isinstance(quotient, Constant) and isinstance(quotient.value, Fraction):
+        return Expr(Constant(Fraction(int(quotient.value))))
+    return Expr(Apply("truncate", quotient))
 
 
 def _power(item: Any, read: Read) -> Expr:

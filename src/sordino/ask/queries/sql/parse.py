@@ -34,13 +34,11 @@ from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe, walk
 from sordino.ask.queries.expressions.sql_trees import trees, write_duckdb
-from sordino.ask.queries.formulas import FormulaColumn, is_condition, rename
-from sordino.ask.queries.planning_watch import check_planning
-from sordino.ask.queries.post_processing import PostProcessing
+from sordino.ask.queries.post_processing import FormulaColumn, PostProcessing, is_condition, rename
+from sordino.ask.queries.query import check_planning
 from sordino.ask.queries.sql.dialects import normalize
 from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
 from sordino.ask.queries.sql.functions import cast_released
-from sordino.ask.queries.sql.moments import put_moment, reads_clock
 from sordino.ask.queries.sql.text import (
     Place,
     Start,
@@ -51,6 +49,7 @@ from sordino.ask.queries.sql.text import (
     parse_select,
     split_statements,
 )
+from sordino.ask.queries.sql.time_functions import put_moment, reads_clock
 from sordino.ask.queries.sql.unit_conditions import read_exists
 from sordino.ask.queries.sql.values import (
     AGGREGATES,
@@ -61,6 +60,7 @@ from sordino.ask.queries.sql.values import (
     read_unit_total,
     take_key_list,
 )
+from sordino.ask.queries.sql.whole_division import ColumnKinds, cut_quotients
 from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.lazy import load_feature
 from sordino.core.neighbors import ContributionBounds
@@ -191,13 +191,17 @@ def parse_question(
     columns: Iterable[str] = (),
     public: Tables | None = None,
     private: Tables | None = None,
+    kinds: ColumnKinds | None = None,
 ) -> Aggregation | MostCommon:
     """Return the question that SQL text asks about `table`, as `parse_sql`; `SELECT MODE(column)` asks for a choice.
+
+    `kinds` says which columns of these tables are whole numbers and days, for `/` where the dialect cuts it.
 
     Raises QuestionRefused also where MODE stands beside other columns or groups: a choice is a question of its own.
     """
     declared = DeclaredNames(table, tuple(columns), public or {}, private or {}, read_exists, released=text.released)
     select = text.parse(declared.columns, declared.public)
+    select = _not_too_deep(lambda: replace(select, tree=cut_quotients(select.tree, kinds or {})))
     how = selection_name(text.keys)
     read = _not_too_deep(lambda: _choice(select, declared) or _question(select, declared, None if how else text.keys))
     read = replace(read, min_units=text.min_units, key_selection=how) if isinstance(read, Aggregation) else read

@@ -25,7 +25,6 @@ from sordino.ask.queries.sql.block_splitter import (
 )
 from sordino.ask.queries.sql.dialects import apply_dialect, count_united, join_unit_values
 from sordino.ask.queries.sql.literal_tables import write_series
-from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.outside_select import (
     BLOCK,
     VALUE,
@@ -35,6 +34,8 @@ from sordino.ask.queries.sql.outside_select import (
 )
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.text import dialect_of, known_dialect
+from sordino.ask.queries.sql.time_functions import put_moment
+from sordino.ask.queries.sql.whole_division import ColumnKinds, cut_quotients
 from sordino.core.errors import QuestionRefused
 from sordino.core.lazy import load_feature
 
@@ -76,13 +77,14 @@ def read_statement(
     reader: BlockReader,
     dialect: str | None = None,
     moment: datetime.datetime | None = None,
+    kinds: ColumnKinds = MappingProxyType({}),
 ) -> Statement:
     """Split a statement about a private table into its blocks, each of which `reader` takes.
 
     `others` are the columns of other private tables, which blocks may be about too. Of the declared columns, `truths` are
     those that hold true and false, `unit` the one of the privacy unit and `units` those of all tables; `public` are the public
     tables with their columns, of which `determines` says whether some determine another in all rows, `declared` the values of
-    columns that declare them, and `moment` is what NOW() stands for.
+    columns that declare them, `moment` is what NOW() stands for, and `kinds` are the columns that are whole numbers and days.
 
     Raises QuestionRefused where a part is neither a private question nor computed from answers.
     """
@@ -98,6 +100,7 @@ def read_statement(
     splitter.determines = determines
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
+        query = cut_quotients(query, kinds)
         whole = write_duckdb(query)
         query = put_moment(rewrite_forms(query, declared), moment)
         write_series(query)

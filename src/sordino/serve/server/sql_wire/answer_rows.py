@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from sordino.core.estimates.evaluation import Tree
+from sordino.core.estimates.formula import Formula
 from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.selected import Selected
 from sordino.core.estimates.weighted_sum import WeightedSum
+from sordino.core.loss import parse_fraction
 from sordino.core.release import Key, Output, Release, show_number
 from sordino.core.release_exports import label_kind
 from sordino.serve.server.sql_wire.wire_frames import Column
 from sordino.serve.server.sql_wire.wire_values import column_of_kind
+
+_WHOLE_OF_WHOLE = ("+", "-", "*", "abs", "remainder", "modulo", "least", "greatest", "if")
 
 
 def answer_columns(release: Release, *, intervals: bool) -> list[Column]:
@@ -36,10 +43,14 @@ def answer_rows(release: Release, *, intervals: bool, confidence: float) -> list
         if isinstance(part, Key):
             columns.append(part.labels)
             continue
-        columns.append(part.estimate.values())
-        if intervals:
-            pairs = [(None, None) if pair is None else pair for pair in part.estimate.intervals(confidence)]
-            columns += [[lower for lower, _ in pairs], [upper for _, upper in pairs]]
+        values: Sequence[Any] = part.estimate.values()
+        pairs = [pair or (None, None) for pair in part.estimate.intervals(confidence)] if intervals else []
+        ends: list[list[Any]] = [[lower for lower, _ in pairs], [upper for _, upper in pairs]] if intervals else []
+        if is_whole(part.estimate):
+            # A formula computes in doubles; the ends of its interval go outward.
+            values = _each(round, values)
+            ends = [_each(outward, end) for outward, end in zip((math.floor, math.ceil), ends, strict=False)]
+        columns += [values, *ends]
     return list(zip(*columns, strict=True))
 
 
@@ -56,10 +67,37 @@ def notices_of(release: Release, confidence: float) -> list[str]:
     return [*notices, *release.remarks]
 
 
+def is_whole(estimate: object) -> bool:
+    """Return whether all values of an estimate are whole numbers, by its unit or its formula and not by the values."""
+    if isinstance(estimate, Selected):
+        return is_whole(estimate.of)
+    if isinstance(estimate, Formula):
+        return _is_whole_tree(estimate.tree, estimate.of)
+    return isinstance(estimate, (Noisy, WeightedSum)) and estimate.unit.denominator == 1
+
+
+def _is_whole_tree(tree: Tree, columns: Sequence[object]) -> bool:
+    kind, *rest = tree
+    if kind == "column":
+        return is_whole(columns[int(rest[0])])
+    if kind == "number":
+        return parse_fraction(rest[0]).denominator == 1
+    # A cast rounds to a whole number; FLOOR, CEIL, SIGN and ROUND(x, 0) are of the type of a decimal, as in PostgreSQL.
+    if kind in ("truncate", "half_even") or (kind == "round" and len(rest) == 1):
+        return True
+    # of IF, what it chooses from; a missing value is of any type
+    parts = rest[1:] if kind == "if" else rest
+    return kind in _WHOLE_OF_WHOLE and all(part[0] == "nothing" or _is_whole_tree(part, columns) for part in parts)
+
+
+def _each(convert: Callable[[Any], int], values: Sequence[Any]) -> list[Any]:
+    return [None if value is None or math.isinf(value) else convert(value) for value in values]
+
+
 def _kind(part: Output) -> str:
     """Return the kind of an output's cells: whole numbers where steps of noise are, days and moments, else real numbers."""
     estimate = part.estimate
-    if isinstance(estimate, (Noisy, WeightedSum)) and estimate.unit.denominator == 1:
+    if is_whole(estimate):
         return "whole"
     first = next((value for value in estimate.values() if value is not None), None)
     if isinstance(first, datetime.datetime):
