@@ -44,11 +44,16 @@ from sordino.models.design import invert, make_design, name_hidden, soften
 from sordino.models.held_out import HeldOutClasses, HeldOutScores, score_held_out
 from sordino.models.linear import linear_sql
 from sordino.models.moments import NoisyMoments, join_moments, read_moments
-from sordino.models.record import PricedModel, Provenance, case_below, case_of, provenance_of, require_fit
-from sordino.models.steps import read_fit
-from sordino.models.validation import fit_validated
-from sordino.models.record import PricedModel, Provenance, is_value, provenance_of, quote_name, require_fit
+from sordino.models.record import (
+    PricedModel,
+    Provenance,
+    case_below,
+    case_of,
+    provenance_of,
+    require_fit,
+)
 from sordino.models.steps import coefficient_interval, read_fit
+from sordino.models.validation import fit_validated
 
 # Of discriminants, measured on the census rows of Adult before steps took their place for two classes.
 _CATEGORIES = (

@@ -32,9 +32,8 @@ from sordino.models.columns import (
 from sordino.models.held_out import HeldOut
 from sordino.models.linear import linear_sql
 from sordino.models.record import PricedModel, Provenance, provenance_of, require_fit
-from sordino.models.steps import read_fit
-from sordino.models.validation import fit_validated
 from sordino.models.steps import coefficient_interval, read_fit
+from sordino.models.validation import fit_validated
 
 
 @dataclass(frozen=True, repr=False)
