@@ -343,6 +343,7 @@ FITS: dict[str, dict[str, Any]] = {
     "poisson_regression": {"y": "area", "x": ["age", "zone", ("age", "price")]},
     "naive_bayes": {"y": "zone", "x": ["area", "age", "new", "price"]},
     "decision_tree": {"y": "new", "x": ["area", "zone", "price"], "depth": 3},
+    "boosted_histograms": {"y": "new", "x": ["area", "zone", "price"]},
     "pca": {"columns": ["area", "age", "price"], "components": 2},
     "kmeans": {"columns": ["area", "age"], "clusters": 3},
 }
