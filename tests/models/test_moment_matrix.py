@@ -152,7 +152,8 @@ def vectors_of_rows(query: FirstLook | MomentVector) -> Floats:
             name: pa.array([] if cells is None else [cells[i]], kind) for i, (name, kind) in enumerate(kinds.items())
         }
         vectors.append(exact_of(pa.table(one), query, SMALL))
-    result: Floats = np.array(vectors, dtype=np.float64)
+    # rows of the same vector move it alike: one of each, after the empty table's
+    result: Floats = np.vstack([vectors[:1], np.unique(np.array(vectors[1:], dtype=np.float64), axis=0)])
     return result
 
 

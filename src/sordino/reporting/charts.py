@@ -39,7 +39,7 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - a fitted model: what each column moves, with its interval (of boosted histograms its whole shape), or components and
       centers as a table of colors;
     - a Series: its released numbers and running totals over time, each with its band; a Ledger: what was spent over time,
-      under its cap and its allowance;
+      under its cap and its allowance; a Belief (`explain --plot`): how sure anybody can become, by how sure they were;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
     - an Audit: claimed against shown epsilon, and the outputs of both neighbors; an Attack, or Attacks: achieved, guessing
       and allowed; ClosestRecords: how far published rows lie from the closest ones.
@@ -128,6 +128,7 @@ def _drawer(thing: Any) -> Drawer:
 @cache
 def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
+    from sordino.core.accounting.belief import Belief
     from sordino.core.ledger.ledger import Ledger
     from sordino.lab.learn.bare_noise import NoiseShape
     from sordino.lab.risk.assessment import RiskAssessment
@@ -164,6 +165,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         Neighborhoods: neighborhood_charts.draw,
         Series: series_charts.draw,
         Ledger: budget_charts.draw,
+        Belief: odds_icons.draw_belief,
         LocalNoise: neighborhood_charts.draw_local_noise,
         NoiseShape: neighborhood_charts.draw_noise,
         risks.Risks: risks.draw,
