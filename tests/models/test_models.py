@@ -288,7 +288,9 @@ REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("logistic_regression", CLASSES | {"y": "price"}, QuestionRefused, "linear_regression"),
     ("logistic_regression", CLASSES | {"x": ["zone"]}, DeclarationError, "what is predicted"),
     ("logistic_regression", CLASSES | {"assume_rows": 0}, DeclarationError, "assume_rows"),
-    ("logistic_regression", CLASSES | {"validate": 3}, QuestionRefused, "two classes"),
+    ("logistic_regression", CLASSES | {"validate": 1}, DeclarationError, "validate"),
+    ("naive_bayes", CLASSES | {"validate": 101}, DeclarationError, "validate"),
+    ("poisson_regression", {"y": "area", "x": ["age"], "validate": 0}, DeclarationError, "validate"),
     ("logistic_regression", {"y": "new", "x": ["area"], "validate": True}, DeclarationError, "validate"),
     ("poisson_regression", {"y": "zone", "x": ["area"]}, QuestionRefused, "logistic_regression"),
     ("poisson_regression", {"y": "price", "x": ["area"]}, QuestionRefused, "below 0"),
@@ -341,6 +343,7 @@ FITS: dict[str, dict[str, Any]] = {
     "poisson_regression": {"y": "area", "x": ["age", "zone", ("age", "price")]},
     "naive_bayes": {"y": "zone", "x": ["area", "age", "new", "price"]},
     "decision_tree": {"y": "new", "x": ["area", "zone", "price"], "depth": 3},
+    "boosted_histograms": {"y": "new", "x": ["area", "zone", "price"]},
     "pca": {"columns": ["area", "age", "price"], "components": 2},
     "kmeans": {"columns": ["area", "age"], "clusters": 3},
 }

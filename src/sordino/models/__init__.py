@@ -33,5 +33,7 @@ if TYPE_CHECKING:
     from sordino.models.record import load as load
     from sordino.models.tree import TreeModel as TreeModel
     from sordino.models.tree import decision_tree as decision_tree
+    from sordino.models.validation import ModelChoice as ModelChoice
+    from sordino.models.validation import choose as choose
 
 __getattr__, __dir__, __all__ = export_lazily(__name__)

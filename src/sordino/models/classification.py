@@ -16,7 +16,7 @@ from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.ask.queries.tabulation import Tabulation, tabulate
 from sordino.core.domain import Boolean, Category, Column, Domain, Integer, Real
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.estimates.table_cells import BY_COLUMNS, name_table
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.release import Release
@@ -41,11 +41,19 @@ from sordino.models.columns import (
     require_range,
 )
 from sordino.models.design import invert, make_design, name_hidden, soften
-from sordino.models.held_out import HeldOutScores, score_held_out
+from sordino.models.held_out import HeldOutClasses, HeldOutScores, score_held_out
 from sordino.models.linear import linear_sql
 from sordino.models.moments import NoisyMoments, join_moments, read_moments
-from sordino.models.record import PricedModel, Provenance, is_value, provenance_of, quote_name, require_fit
-from sordino.models.steps import read_fit
+from sordino.models.record import (
+    PricedModel,
+    Provenance,
+    case_below,
+    case_of,
+    provenance_of,
+    require_fit,
+)
+from sordino.models.steps import coefficient_interval, read_fit
+from sordino.models.validation import fit_validated
 
 # Of discriminants, measured on the census rows of Adult before steps took their place for two classes.
 _CATEGORIES = (
@@ -108,7 +116,10 @@ class LogisticModel(PricedModel):
     slopes: Floats
     constants: Floats
     provenance: Provenance
+    held_out: HeldOutScores | HeldOutClasses | None = None
     held_out: HeldOutScores | None = None
+    noise: Floats | None = None
+    sample: Floats | None = None
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -129,6 +140,25 @@ class LogisticModel(PricedModel):
         own = self.constants - self.constants[0]
         return dict(zip(self.classes[1:], own[1:].tolist(), strict=True))
 
+    def interval(self, name: str, *, confidence: float = 0.95, of: str = "noise") -> tuple[float, float]:
+        """Return the interval of a coefficient of two classes, or of the "intercept".
+
+        That of the noise is about the same regression without noise, that of the population adds what rows vary by as a sample.
+        (-inf, inf) where the noise hides it. Raises UnknownName, QuestionRefused for more than two classes, DeclarationError.
+        """
+        if len(self.classes) != 2:
+            raise QuestionRefused(
+                "coefficients have intervals where there are two classes: those of more are discriminants"
+            )
+        values = {"intercept": float(self.constants[1] - self.constants[0])}
+        values |= dict(zip(self.names, (self.slopes[1] - self.slopes[0]).tolist(), strict=True))
+        if name not in values:
+            raise UnknownName(f"no coefficient {name!r:.60}; {nearest(str(name), values)}")
+        noise = np.zeros(0) if self.noise is None else self.noise
+        sample = np.zeros(0) if self.sample is None else self.sample
+        place = list(values).index(name)
+        return coefficient_interval(place, values[name], noise, sample, confidence=confidence, of=of)
+
     def predict_proba(self, frame: Any) -> Floats:
         """Return the probability of each class, in declared order: (rows, classes), nan where a column is missing."""
         return softmax(self.predictors.columns_of(frame) @ self.slopes.T + self.constants)
@@ -145,6 +175,11 @@ class LogisticModel(PricedModel):
             self.predictors, self.slopes[1] - self.slopes[0], float(self.constants[1] - self.constants[0])
         )
         return f"1 / (1 + EXP(-LEAST(GREATEST({score}, -{_MOST_SCORE}), {_MOST_SCORE})))"
+
+    def scores_sql(self) -> list[str]:
+        """Return for each class an expression of SQL that ranks it: the difference of two is the log of their odds."""
+        pairs = zip(self.slopes, self.constants.tolist(), strict=True)
+        return [linear_sql(self.predictors, row, constant) for row, constant in pairs]
 
     def facts(self) -> dict[str, str]:
         """Return what is predicted, from what, and what tells the classes apart."""
@@ -187,6 +222,11 @@ def logistic_regression(
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
     question, predictors, target = logistic_question(table, y=y, x=x, validate=validate, assume_rows=assume_rows)
+    if validate is not None and isinstance(question, MomentMatrix):
+        validated: LogisticModel = fit_validated(
+            logistic_regression, table, validate, loss, y=y, x=x, assume_rows=assume_rows
+        )
+        return validated
     release = ask_for(table, question, loss)
     if isinstance(question, SteppedRegression):
         return read_logistic(release, question, table.domain, predictors, y, target)
@@ -204,8 +244,6 @@ def logistic_question(
     question, predictors, target = discriminant_question(table, y=y, x=x, assume_rows=assume_rows)
     check_folds(validate)
     if len(declared_values(target)) > 2:
-        if validate is not None:
-            raise QuestionRefused(f"held-out units are scored for two classes, and {y!r} has more: leave validate out")
         return question, predictors, target
     numbers = groups_of(predictors.numbers, table.domain)
     stepped = SteppedRegression(
@@ -231,6 +269,8 @@ def read_logistic(
         np.array([0.0, fit.constant + sum(float(values[0]) for values in fit.values)]),
         provenance_of(release, notes),
         held_out,
+        fit.noise,
+        fit.sample,
     )
 
 
@@ -311,6 +351,7 @@ class NaiveBayesModel(PricedModel):
     edges: tuple[Floats | None, ...]
     ratios: tuple[Floats, ...]
     provenance: Provenance
+    held_out: HeldOutScores | HeldOutClasses | None = None
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -338,31 +379,28 @@ class NaiveBayesModel(PricedModel):
 
     def to_sql(self) -> list[str]:
         """Return for each class an expression of SQL that ranks it: the class of the largest is predicted."""
+        return self.scores_sql()
+
+    def scores_sql(self) -> list[str]:
+        """Return for each class an expression of SQL that ranks it: the difference of two is the log of their odds."""
         expressions = []
         for k in range(len(self.classes)):
             parts = [repr(float(np.log(self.priors[k])))]
             for (name, column), edges, ratios in zip(self.predictors.declared, self.edges, self.ratios, strict=True):
-                quoted = quote_name(name)
+                own = ratios[:, k].tolist()
                 if edges is None:
-                    whens = [
-                        f"WHEN {is_value(name, v)} THEN {float(r)!r}"
-                        for v, r in zip(declared_values(column), ratios[:, k], strict=True)
-                    ]
+                    parts.append(case_of(name, dict(zip(declared_values(column), own, strict=True)), otherwise="0"))
                 else:
-                    whens = [
-                        f"WHEN {quoted} < {float(e)!r} THEN {float(r)!r}"
-                        for e, r in zip(edges[1:-1], ratios[:, k], strict=False)
-                    ]
-                    whens.append(f"WHEN {quoted} IS NOT NULL THEN {float(ratios[-1, k])!r}")
-                parts.append(f"CASE {' '.join(whens)} ELSE 0 END")
+                    parts.append(case_below(name, edges[1:-1].tolist(), own, otherwise="0"))
             expressions.append(" + ".join(parts))
         return expressions
 
     def facts(self) -> dict[str, str]:
         """Return what is predicted, from what, and what tells the classes apart."""
+        held = {} if self.held_out is None else self.held_out.facts()
         shares = ", ".join(f"{label} {share:.3f}" for label, share in zip(self.classes, self.priors, strict=True))
         names = ", ".join(name for name, _ in self.predictors.declared)
-        return {"predicts": self.y, "from": names, "shares of classes": shares}
+        return {"predicts": self.y, "from": names, "shares of classes": shares} | held
 
     def check(self) -> None:
         """Raise ValueError where the parts of a stored model do not fit each other."""
@@ -377,14 +415,20 @@ class NaiveBayesModel(PricedModel):
 
 
 @show_arguments(LossArguments)
-def naive_bayes(table: Table, *, y: str, x: Sequence[str], **loss: Unpack[LossArguments]) -> NaiveBayesModel:
+def naive_bayes(
+    table: Table, *, y: str, x: Sequence[str], validate: int | None = None, **loss: Unpack[LossArguments]
+) -> NaiveBayesModel:
     """Return naive Bayes of the category or boolean `y` from the columns `x`, numbers by public bins.
 
     The counts of y with each column are one tabulation with one charge; bins of numbers are joined afterwards, by their noisy
-    counts, until each has well more rows than noise. Raises UnknownName, QuestionRefused or DeclarationError before anything
-    is spent; BudgetExhausted, ChargedError as ask.
+    counts, until each has well more rows than noise. `validate=4` leaves one unit in four out, and scores the model on
+    them for 15% of the loss. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted,
+    ChargedError as ask.
     """
     question, predictors, target = counts_question(table, y=y, x=x)
+    if validate is not None:
+        validated: NaiveBayesModel = fit_validated(naive_bayes, table, validate, loss, y=y, x=x)
+        return validated
     release = ask_for(table, question, loss)
     return fit_counts(release, predictors, y, target)
 
@@ -408,9 +452,9 @@ def bin_edges(name: str, column: Column) -> tuple[Fraction, ...] | None:
 
     Raises QuestionRefused where the number has no declared bounds.
     """
+    require_range(name, column)
     if not isinstance(column, (Integer, Real)):
         return None
-    require_range(name, column)
     assert column.lower is not None
     assert column.upper is not None
     low = Fraction(column.lower)

@@ -555,8 +555,8 @@ class _Solver:
 
     def solve(self, rounds: Sequence[_Round], unit: float) -> tuple[Floats, Floats]:
         """Return the coefficients and their covariance, given the rounds, at the scales of steps that they make likeliest."""
-        precision = sum(one.curvature @ one.curvature / one.noise**2 for one in rounds)
-        products = sum(one.curvature @ one.products / one.noise**2 for one in rounds)
+        precision: Any = sum(one.curvature @ one.curvature / one.noise**2 for one in rounds)
+        products: Any = sum(one.curvature @ one.products / one.noise**2 for one in rounds)
         last = rounds[-1]
         best: tuple[float, Floats] | None = None
         for scales in itertools.product(_STEP_SCALES, _VALUE_SCALES):

@@ -35,23 +35,14 @@ from sordino.models.columns import (
     require_weight,
 )
 from sordino.models.design import Design, NoisyInverse, frame_units, invert, make_design, name_hidden
+from sordino.models.held_out import HeldOut, measure_r2, score_r2
 from sordino.models.moments import NoisyMoments, join_moments, read_moments
-from sordino.models.record import PricedModel, Provenance, clip_cell, is_value, provenance_of, require_fit
+from sordino.models.record import PricedModel, Provenance, case_of, clip_cell, provenance_of, require_fit
 
 Of = Literal["noise", "population"]
 INTERCEPT = "intercept"
 # A coefficient with this part or more of its squared length in directions that the noise hides may be anything.
 _HIDDEN = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """The R2 of a model of all other units on those that were held out, with the interval of its noise."""
-
-    r2: float
-    lower: float
-    upper: float
-    confidence: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,8 +120,7 @@ class LinearModel(PricedModel):
             "residual error": f"{self.residual_error:.4g}",
         }
         if self.held_out is not None:
-            held = self.held_out
-            facts["held-out R2"] = f"{held.r2:.3f} ({held.lower:.3f} to {held.upper:.3f} at {100 * held.confidence:g}%)"
+            facts |= self.held_out.facts()
         for name in self.names:
             low, high = self.interval(name)
             facts[f"coefficient of {name}"] = (
@@ -159,9 +149,7 @@ def linear_sql(predictors: Predictors, values: Floats, intercept: float) -> str:
     at = len(predictors.numbers)
     for name in predictors.categories:
         labels = declared_values(columns[name])
-        parts.append(
-            _case_sql(name, dict(zip(labels, [0.0, *values[at : at + len(labels) - 1].tolist()], strict=True)))
-        )
+        parts.append(case_of(name, dict(zip(labels, [0.0, *values[at : at + len(labels) - 1].tolist()], strict=True))))
         at += len(labels) - 1
     return " + ".join(parts)
 
@@ -170,13 +158,7 @@ def _factor_sql(factor: str | Level, columns: dict[str, Any]) -> str:
     if isinstance(factor, str):
         return clip_cell(factor, columns[factor])
     labels = declared_values(columns[factor.column])
-    return _case_sql(factor.column, {label: 1 if label == factor.value else 0 for label in labels})
-
-
-def _case_sql(name: str, numbers: dict[Any, float]) -> str:
-    """Return the number of a category's value in SQL; nothing for a cell that is none of them."""
-    whens = [f"WHEN {is_value(name, label)} THEN {number!r}" for label, number in numbers.items()]
-    return f"CASE {' '.join(whens)} END"
+    return case_of(factor.column, {label: 1 if label == factor.value else 0 for label in labels})
 
 
 # ---- Fitting
@@ -208,7 +190,7 @@ def linear_regression(
     parts = read_moments(release, question, table.domain)
     moments = join_moments(parts)
     fitted = fit_moments(moments, predictors)
-    held_out = None if len(parts) == 1 else score_held_out(parts[0], fit_moments(parts[1], predictors))
+    held_out = None if len(parts) == 1 else _score_others(parts[0], parts[1], predictors)
     notes = [] if weights is None else [f"a row counts by {weights!r}, as a part of its upper declared bound"]
     notes += list(note_rows(moments.rows, len(fitted.design.names) + 1))
     notes += [
@@ -220,6 +202,11 @@ def linear_regression(
     return replace(
         fitted.finish(y, predictors, moments, provenance_of(release, tuple(notes)), held_out), weights=weights
     )
+
+
+def _score_others(held: NoisyMoments, others: NoisyMoments, predictors: Predictors) -> HeldOut:
+    fitted = fit_moments(others, predictors)
+    return score_r2(held, fitted.weights, fitted.target)
 
 
 def moments_for(
@@ -277,13 +264,6 @@ class FittedMoments:
         spread = np.sqrt(np.clip(np.diag(self.moments.matrix)[list(self.design.places)], 1.0, None))
         return name_hidden(self.inverse, self.design.names, spread)
 
-    def squares(self, moments: NoisyMoments) -> tuple[float, float]:
-        """Return the sum of squared errors in some moments, and that about the mean of y."""
-        matrix = moments.matrix
-        errors = float(self.weights @ matrix @ self.weights)
-        total = float(matrix[self.target, self.target] - matrix[0, self.target] ** 2 / moments.rows)
-        return max(errors, 0.0), max(total, 1e-12)
-
     @functools.cached_property
     def noise_covariance(self) -> Floats:
         """The covariance of the noise of (constant, slopes), to first order: (k + 1, k + 1).
@@ -325,8 +305,8 @@ class FittedMoments:
         at = np.arange(1, count + 1)
         change[at, at] = y_scale / self.design.scales
         change[0, at] = -y_scale * self.design.centers / self.design.scales
-        errors, total = self.squares(moments)
-        variance = errors / moments.rows
+        variance = max(float(self.weights @ moments.matrix @ self.weights), 0.0) / moments.rows
+        r2, r2_error = measure_r2(moments, self.weights, self.target)
         undetermined = []
         if self.inverse.hidden.any():
             hidden = self.inverse.directions[:, self.inverse.hidden]
@@ -342,8 +322,8 @@ class FittedMoments:
             change @ self.noise_covariance @ change.T,
             change @ self.population_covariance(variance) @ change.T,
             tuple(undetermined),
-            min(max(1.0 - errors / total, 0.0), 1.0),
-            min(bound_r2(moments, self, 0.95), 1.0),
+            min(max(r2, 0.0), 1.0),
+            min(r2_error, 1.0),
             y_scale * math.sqrt(variance),
             moments.rows,
             about,
@@ -364,25 +344,3 @@ def fit_moments(moments: NoisyMoments, predictors: Predictors) -> FittedMoments:
     inverse = invert(covariance, design.penalty, math.sqrt(moments.variance))
     slopes = inverse.matrix @ (matrix[places, target] - moments.rows * means * y_mean)
     return FittedMoments(moments, design, inverse, slopes, y_mean - float(slopes @ means), means)
-
-
-def bound_r2(moments: NoisyMoments, fitted: FittedMoments, confidence: float) -> float:
-    """Return how far the noise of some moments may move the R2 of a regression in them, to first order.
-
-    With E the sum of squared errors and T that about the mean of y, the R2 moves by (E / T dT - dE) / T.
-    """
-    errors, total = fitted.squares(moments)
-    about = np.zeros(moments.size)
-    about[0] = -float(moments.matrix[0, fitted.target] / moments.rows)
-    about[fitted.target] = 1.0
-    moved = moments.weigh(fitted.weights[None], fitted.weights)[0]
-    moved = moved - (errors / total) * moments.weigh(about[None], about)[0]
-    return normal_quantile(confidence) * math.sqrt(moments.variance * float(moved @ moved)) / total
-
-
-def score_held_out(moments: NoisyMoments, fitted: FittedMoments, *, confidence: float = 0.95) -> HeldOut:
-    """Return the R2 of a regression of other rows in held-out ones, whose noise is independent of it."""
-    errors, total = fitted.squares(moments)
-    r2 = 1.0 - errors / total
-    margin = bound_r2(moments, fitted, confidence)
-    return HeldOut(r2, r2 - margin, min(r2 + margin, 1.0), confidence)

@@ -71,17 +71,22 @@ class _FirstQuestion(Exception):
 class _UnaskedTable:
     """A table whose first question ends the fit: so a plan refuses what the fit refuses, by the same code."""
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Any, *, asks: bool = True) -> None:
         self._table = table
+        self._asks = asks
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._table, name)
         return _stop if name in ("adapt", "fit_model") else attribute
 
+    def over(self, selection: Any) -> _UnaskedTable:
+        """Return some rows of the table, of which nothing is asked either: what is asked of them is an algorithm's."""
+        return _UnaskedTable(self._table.over(selection), asks=False)
+
     def ask(self, question: Any, **loss: Any) -> NoReturn:
         """End the fit."""
         del loss
-        raise _FirstQuestion(question)
+        raise _FirstQuestion(question if self._asks else None)
 
 
 def _stop(*arguments: Any, **options: Any) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -12,7 +13,7 @@ from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.core.domain import Column, Integer, Real
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.models.columns import (
     Floats,
@@ -28,9 +29,11 @@ from sordino.models.columns import (
     read_predictors,
     require_column,
 )
+from sordino.models.held_out import HeldOut
 from sordino.models.linear import linear_sql
 from sordino.models.record import PricedModel, Provenance, provenance_of, require_fit
-from sordino.models.steps import read_fit
+from sordino.models.steps import coefficient_interval, read_fit
+from sordino.models.validation import fit_validated
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,11 +51,28 @@ class PoissonModel(PricedModel):
     values: Floats
     intercept: float
     provenance: Provenance
+    held_out: HeldOut | None = None
+    noise: Floats | None = None
+    sample: Floats | None = None
 
     @property
     def coefficients(self) -> Mapping[str, float]:
         """The coefficient of each column, and of each value of a category but the first."""
         return dict(zip(self.names, self.values.tolist(), strict=True))
+
+    def interval(self, name: str, *, confidence: float = 0.95, of: str = "noise") -> tuple[float, float]:
+        """Return the interval of a coefficient, or of the "intercept".
+
+        That of the noise is about the same regression without noise; that of the population adds what rows vary by as a sample
+        where the variance of a count is its mean. (-inf, inf) where the noise hides it. Raises UnknownName, DeclarationError.
+        """
+        values = {"intercept": self.intercept, **self.coefficients}
+        if name not in values:
+            raise UnknownName(f"no coefficient {name!r:.60}; {nearest(str(name), values)}")
+        noise = np.zeros(0) if self.noise is None else self.noise
+        sample = np.zeros(0) if self.sample is None else self.sample
+        place = list(values).index(name)
+        return coefficient_interval(place, values[name], noise, sample, confidence=confidence, of=of)
 
     @property
     def most(self) -> float:
@@ -69,11 +89,12 @@ class PoissonModel(PricedModel):
     def to_sql(self) -> str:
         """Return the expected count as an expression of SQL, over columns of the same names."""
         score = linear_sql(self.predictors, self.values, self.intercept)
-        return f"LEAST(EXP(LEAST({score}, 700)), {self.most!r})"
+        return f"EXP(LEAST({score}, {math.log(self.most)!r}))"
 
     def facts(self) -> dict[str, str]:
         """Return what is predicted, from what, and the coefficients."""
         facts = {"predicts": f"{self.y}, a count", "from": ", ".join(self.names)}
+        facts |= {} if self.held_out is None else self.held_out.facts()
         for name, value in self.coefficients.items():
             facts[f"log of the count by {name}"] = f"{value:.4g}"
         return facts
@@ -89,15 +110,26 @@ class PoissonModel(PricedModel):
 
 @show_arguments(LossArguments)
 def poisson_regression(
-    table: Table, *, y: str, x: Sequence[Term], assume_rows: int | None = None, **loss: Unpack[LossArguments]
+    table: Table,
+    *,
+    y: str,
+    x: Sequence[Term],
+    validate: int | None = None,
+    assume_rows: int | None = None,
+    **loss: Unpack[LossArguments],
 ) -> PoissonModel:
     """Return a Poisson regression of the count `y`, a number of 0 or more with a declared upper bound, on the columns `x`.
 
     It is fitted by a few steps along noisy gradients, with one charge. An error beyond four spreads of the counts is cut there,
-    so that no row moves a step far. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent;
+    so that no row moves a step far. `validate=4` leaves one unit in four out, and scores the model on them for 15% of the loss:
+    the R2 of its predictions. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent;
     BudgetExhausted, ChargedError as ask.
     """
     question, predictors = poisson_question(table, y=y, x=x, assume_rows=assume_rows)
+    if validate is not None:
+        arguments: dict[str, Any] = {"y": y, "x": x, "assume_rows": assume_rows}
+        validated: PoissonModel = fit_validated(poisson_regression, table, validate, loss, **arguments)
+        return validated
     release = ask_for(table, question, loss)
     fit = read_fit(release, question, table.domain)
     names = predictor_names(predictors)
@@ -109,6 +141,8 @@ def poisson_regression(
         fit.slopes_from_first(),
         fit.constant + sum(float(values[0]) for values in fit.values),
         provenance_of(release, note_rows(fit.rows, len(names) + 1)),
+        fit.noise,
+        fit.sample,
     )
 
 

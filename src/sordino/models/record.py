@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import html
 import json
@@ -322,8 +323,7 @@ def _decode(kind: Any, stored: Any) -> Any:
     if typing.get_origin(kind) is tuple:
         return tuple(_decode(parts[0], part) for part in stored)
     if parts:
-        # A union: of a type and None, or of classes of which the first reads all.
-        return None if stored is None else _decode(parts[0], stored)
+        return _decode_any(parts, stored)
     if hasattr(kind, "from_dict"):
         return kind.from_dict(stored)
     if is_dataclass(kind):
@@ -333,6 +333,16 @@ def _decode(kind: Any, stored: Any) -> Any:
     if kind is float:
         return float(array_from_list(stored))
     return kind(stored)
+
+
+def _decode_any(kinds: tuple[Any, ...], stored: Any) -> Any:
+    """Return a part of the first of several types that reads it."""
+    if stored is None and type(None) in kinds:
+        return None
+    for kind in kinds:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return _decode(kind, stored)
+    raise ValueError("a part is of none of its types")
 
 
 def _read_predictors(data: Mapping[str, Any]) -> Predictors:
@@ -366,6 +376,36 @@ def quote_value(value: Any) -> str:
 def clip_cell(name: str, column: Any) -> str:
     """Return a number's cell in SQL, clipped to its declared bounds, as predictions clip it."""
     return f"LEAST(GREATEST({quote_name(name)}, {float(column.lower)!r}), {float(column.upper)!r})"
+
+
+# More conditions than these are nested in groups, so that no engine nests them as deep as there are values.
+_FEW = 8
+
+
+def case_of(name: str, numbers: Mapping[Any, float], *, otherwise: str = "") -> str:
+    """Return in SQL the number of a category's value; `otherwise` where it has none of them."""
+    return _nest_cases([(is_value(name, value), number) for value, number in numbers.items()], " OR ", otherwise)
+
+
+def case_below(name: str, edges: Sequence[float], numbers: Sequence[float], *, otherwise: str = "") -> str:
+    """Return in SQL the number of the bin that a cell is in: the first below the first edge, the last from the last edge on."""
+    quoted = quote_name(name)
+    whens = [(f"{quoted} < {edge!r}", number) for edge, number in zip(edges, numbers, strict=False)]
+    # What is below the last edge of several is what is below any of them.
+    return _nest_cases([*whens, (f"{quoted} IS NOT NULL", numbers[-1])], "", otherwise)
+
+
+def _nest_cases(whens: list[tuple[str, float]], joined: str, otherwise: str) -> str:
+    """Return a CASE over conditions in order; of many, one over groups, whose condition is all of theirs, or the last one's."""
+    end = f" ELSE {otherwise}" if otherwise else ""
+    if len(whens) <= _FEW:
+        return f"CASE {' '.join(f'WHEN {condition} THEN {number!r}' for condition, number in whens)}{end} END"
+    groups = [whens[i : i + _FEW] for i in range(0, len(whens), _FEW)]
+    outer = []
+    for group in groups:
+        condition = joined.join(one for one, _ in group) if joined else group[-1][0]
+        outer.append(f"WHEN {condition} THEN {_nest_cases(group, joined, '')}")
+    return f"CASE {' '.join(outer)}{end} END"
 
 
 def is_value(name: str, value: Any) -> str:

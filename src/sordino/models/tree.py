@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from sordino.models.columns import (
     require_column,
     require_range,
 )
+from sordino.models.held_out import HeldOut, HeldOutClasses, HeldOutScores
 from sordino.models.record import (
     PricedModel,
     Provenance,
@@ -36,6 +37,7 @@ from sordino.models.record import (
     quote_name,
     require_fit,
 )
+from sordino.models.validation import fit_validated
 
 # Rows that are drawn from the private model: more hardly move the splits.
 _ROWS = 30_000
@@ -107,6 +109,10 @@ class TreeModel(PricedModel):
     predictors: Predictors
     root: Node
     provenance: Provenance
+    held_out: HeldOut | HeldOutScores | HeldOutClasses | None = None
+
+    # Its scores of classes are their shares, where others' are logs of odds.
+    ranks_by_shares: ClassVar[bool] = True
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -143,7 +149,7 @@ class TreeModel(PricedModel):
         """Return the expected number as an expression of SQL; for classes a list, the probability of each."""
         if not self.classes:
             return self._case(self.root, 0)
-        return [self._case(self.root, k) for k in range(len(self.classes))]
+        return self.scores_sql()
 
     def _case(self, node: Node, k: int) -> str:
         if isinstance(node, Leaf):
@@ -159,6 +165,10 @@ class TreeModel(PricedModel):
         if not known and node.left.share >= node.right.share:
             test += f" OR {name} IS NULL"
         return f"CASE WHEN {test} THEN {self._case(node.left, k)} ELSE {self._case(node.right, k)} END"
+
+    def scores_sql(self) -> list[str]:
+        """Return for each class its share as an expression of SQL."""
+        return [self._case(self.root, k) for k in range(len(self.classes))]
 
     def to_text(self) -> str:
         """Return the tree as text, a line for each split and leaf."""
@@ -187,7 +197,8 @@ class TreeModel(PricedModel):
 
     def facts(self) -> dict[str, str]:
         """Return what is predicted, from what, and the tree, a line for each split and leaf."""
-        facts = {"predicts": self.y, "from": ", ".join(name for name, _ in self.predictors.declared)}
+        facts = {} if self.held_out is None else self.held_out.facts()
+        facts |= {"predicts": self.y, "from": ", ".join(name for name, _ in self.predictors.declared)}
         for i, line in enumerate(self._lines(self.root, "")):
             facts[f"line {i + 1}"] = line
         return facts
@@ -254,6 +265,7 @@ def decision_tree(
     y: str,
     x: Sequence[str],
     depth: int,
+    validate: int | None = None,
     assume_rows: int | None = None,
     rng: Rng | None = None,
     **loss: Unpack[LossArguments],
@@ -262,10 +274,15 @@ def decision_tree(
 
     One charge fits a private model of the columns that keeps what depends on y (`sd.synth.fit(predict=y)`). The tree is grown
     over rows drawn from it, each split where it explains most (CART: Breiman, Friedman, Olshen, Stone 1984): its splits and
-    shares are as wrong as that model is. Draws come through `rng`. Raises UnknownName, QuestionRefused or DeclarationError
-    before anything is spent; BudgetExhausted, ChargedError as ask.
+    shares are as wrong as that model is. Draws come through `rng`. `validate=4` leaves one unit in four out, and scores the
+    tree on them for 15% of the loss. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent;
+    BudgetExhausted, ChargedError as ask.
     """
     predictors, target = check_tree(table, y, x, depth, assume_rows)
+    if validate is not None:
+        arguments: dict[str, Any] = {"y": y, "x": x, "depth": depth, "rng": rng}
+        validated: TreeModel = fit_validated(decision_tree, table, validate, loss, **arguments)
+        return validated
     words = "the tree is grown over rows drawn from a private model of the columns"
     names = [name for name, _ in predictors.declared]
     rows, about = draw_private_rows(table, [*names, y], count=_ROWS, words=words, rng=rng, predict=y, **loss)

@@ -283,16 +283,16 @@ def _hidden_tail(counts: Floats, deviation: float, most: float) -> int:
     """Return how many counts from the first on are a tail that hides in noise, and surely holds `most` rows or fewer.
 
     That is sure of counts whose sum has little noise, and of those beside which the counts fall so steeply that a geometric
-    series beyond would hold less than one count's noise.
+    series beyond would hold less than one count's noise: there noise may add as much again.
     """
     sums = np.cumsum(counts)
     noise = deviation * np.sqrt(np.arange(1, len(counts) + 1))
     hidden = _leading((sums <= _TAIL * noise) & (counts <= _TAIL * deviation))
     certain = _leading(sums[:hidden] <= most - noise[:hidden])
     # Of the counts beside a tail the nearer is taken to be as large, and the next as small, as noise allows.
-    nearer = counts[1:-1] + _RARE * deviation
+    nearer = np.maximum(counts[1:-1], 0.0) + _RARE * deviation
     ratio = nearer / np.maximum(counts[2:] - _RARE * deviation, nearer)
-    steep = (ratio < 1.0) & (nearer * ratio < (1.0 - ratio) * deviation) & (sums[:-2] <= most)
+    steep = (ratio < 1.0) & (nearer * ratio < (1.0 - ratio) * deviation) & (sums[:-2] <= 2.0 * most)
     return max(certain, int(np.flatnonzero(steep[:hidden]).max(initial=-1)) + 1)
 
 

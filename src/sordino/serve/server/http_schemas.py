@@ -343,12 +343,16 @@ class Tokens(TypedDict):
 
 @with_config(_OPEN)
 class Approval(TypedDict):
-    """What waits for an officer, or did; `request` is the Idempotency-Key that the analyst asks again with."""
+    """What waits for an officer, or did; `request` is the Idempotency-Key that the analyst asks again with.
+
+    `asked` are the questions as they were stated, such as {"sql": ...}; null where they cannot be said as data.
+    """
 
     id: int
     account: str
     spender: str
     question: str
+    asked: list[dict[str, Any]] | None
     cost: Cost
     plans: list[dict[str, Any]]
     reveals: str
@@ -491,8 +495,23 @@ class ModelColumn(TypedDict):
 
 
 @with_config(_CLOSED)
+class Prediction(TypedDict):
+    """A model that predicts: its card as facts by name, and its prediction in SQL, a list where it has several expressions."""
+
+    schema: Literal[1]
+    model: str
+    table: str
+    cost: str
+    charge: str
+    private: bool
+    facts: dict[str, str]
+    notes: list[str]
+    sql: str | list[str] | None
+
+
+@with_config(_CLOSED)
 class Model(TypedDict):
-    """What a model is: how it was made, its columns, and its stated errors at the confidence."""
+    """What a synthetic model is: how it was made, its columns, and its stated errors at the confidence."""
 
     schema: Literal[1]
     table: str | None

@@ -49,7 +49,7 @@ ROW_FORMS: dict[str, tuple[str, str]] = {
     "Sub": ("age - 1", "a difference"),
     "Mul": ("age * 2", "a product"),
     "Neg": ("-age", "the negative"),
-    "Div": ("age / 10", "a quotient; it never truncates; missing where the divisor is 0"),
+    "Div": ("age / 10", "a quotient; missing where the divisor is 0"),
     "SafeDivide": ("SAFE_DIVIDE(pay, age)", "the same, in BigQuery"),
     "IntDiv": ("age // 10", "a quotient rounded towards 0"),
     "Mod": ("age % 10", "the remainder, with the sign of what is divided"),
@@ -366,15 +366,16 @@ written. The dialect is DuckDB's, or that of whoever quotes names with backticks
 Several SELECTs, separated by semicolons, are a batch."""
 _VALUES = """\
 They stand in WHERE, inside aggregates, in sub-queries and in GROUP BY. What is missing stays missing, and meets no
-condition. `/` never truncates, LEAST and GREATEST never replace a missing value, texts are equal where all of
-their characters are, and ORDER BY puts what is missing last, whatever the dialect. Other words mean what they mean in the
-dialect of the text: DAYOFWEEK is 1 on Sunday in BigQuery, MySQL, Spark and T-SQL, CAST to whole numbers rounds towards 0
-in Spark, SQLite and T-SQL, DATEDIFF of weeks counts Mondays in Snowflake and Redshift and sevens of days in DuckDB, LIKE
-sees no case in SQLite, REGEXP_LIKE matches all of a text in Snowflake. Those that have no such meaning here are refused
-with one that has: a week that begins on Sunday, months that have passed whole, MySQL's LENGTH in bytes. MySQL and SQL
-Server compare text without case by default, MySQL also without accents, SQL Server without blanks at the end: here 'a' is
-never 'A', in LIKE too, and the notes of a plan and of its answer say so where the dialect is mysql or tsql. Functions of
-text are for columns of declared values."""
+condition. LEAST and GREATEST never replace a missing value, texts are equal where all of their characters are, and ORDER
+BY puts what is missing last, whatever the dialect. Other words mean what they mean in the dialect of the text: `/` of two
+whole numbers is cut towards 0 in PostgreSQL, Redshift, SQLite, T-SQL and Trino and keeps its fraction elsewhere,
+DAYOFWEEK is 1 on Sunday in BigQuery, MySQL, Spark and T-SQL, CAST to whole numbers rounds towards 0 in Spark, SQLite and
+T-SQL, DATEDIFF of weeks counts Mondays in Snowflake and Redshift and sevens of days in DuckDB, LIKE sees no case in
+SQLite, REGEXP_LIKE matches all of a text in Snowflake. Those that have no such meaning here are refused with one that
+has: a week that begins on Sunday, months that have passed whole, MySQL's LENGTH in bytes. MySQL and SQL Server compare
+text without case by default, MySQL also without accents, SQL Server without blanks at the end: here 'a' is never 'A', in
+LIKE too, and the notes of a plan and of its answer say so where the dialect is mysql or tsql. Functions of text are for
+columns of declared values."""
 _TIMES = """\
 Days are compared with `DATE '2020-01-31'` or '2020-01-31', moments with `TIMESTAMP '2020-01-31 10:30:00'` or the same in
 quotes, also with an offset such as +01:00. What has none is read by the clock of the column's declared zone."""
