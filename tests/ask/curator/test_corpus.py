@@ -268,7 +268,7 @@ def test_a_text_is_answered_as_by_duckdb_or_refused_with_its_reason(
     assert (found == "") == (text.state != "wrong"), found
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(22)
 @pytest.mark.parametrize(
     "text",
     [t for t in TEXTS if t.state in ("answered", "keys", "named")],

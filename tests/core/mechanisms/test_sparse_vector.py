@@ -6,6 +6,7 @@ Seeded; each statistical test would alarm falsely for one seed in 100,000 or mor
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 import pickle
@@ -110,6 +111,7 @@ def test_law_by_chi_square(made: SparseVector) -> None:
 def test_every_transcript_of_every_neighbor_stays_below_epsilon(made: SparseVector) -> None:
     """Three questions about the threshold, all neighbors; the test below shows that it has teeth."""
     step, worst = int(made.sensitivity), 0.0
+    probability = functools.cache(transcript_probability)
     for answers in itertools.product((-6, 0, 6), repeat=3):
         moves = list(itertools.product((-step, 0, step), repeat=3))
         if made.monotone:
@@ -117,8 +119,8 @@ def test_every_transcript_of_every_neighbor_stays_below_epsilon(made: SparseVect
         for move in moves:
             moved = tuple(a + m for a, m in zip(answers, move, strict=True))
             for outcome in outcomes(3, made.crossings):
-                here = transcript_probability(made, answers[: len(outcome)], outcome)
-                there = transcript_probability(made, moved[: len(outcome)], outcome)
+                here = probability(made, answers[: len(outcome)], outcome)
+                there = probability(made, moved[: len(outcome)], outcome)
                 worst = max(worst, math.log(here / there))
     assert worst <= made.epsilon * (1 + 1e-9)
     assert worst > 0.45 * made.epsilon

@@ -98,7 +98,7 @@ def test_gaussian_blocks_have_the_law(variance: Fraction) -> None:
 def test_single_and_textbook_gaussian_have_the_law(variance: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""
     rng = Rng.seeded(5)
-    assert fit("gaussian", variance, np.array([discrete_gaussian(variance, rng) for _ in range(20_000)])) > FALSE_ALARM
+    assert fit("gaussian", variance, np.array([discrete_gaussian(variance, rng) for _ in range(10_000)])) > FALSE_ALARM
     assert fit("gaussian", variance, np.array([textbook_gaussian(variance, rng) for _ in range(2_000)])) > FALSE_ALARM
 
 
