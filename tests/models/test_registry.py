@@ -76,7 +76,13 @@ WIDE = sd.Domain(
 
 @pytest.fixture(scope="module")
 def wide() -> sd.Curator:
-    more = {"open": [1.0], "constant": [3], "one": ["k"], "day": [datetime.date(2020, 5, 1)], "id": ["u"]}
+    more: dict[str, list[Any]] = {
+        "open": [1.0],
+        "constant": [3],
+        "one": ["k"],
+        "day": [datetime.date(2020, 5, 1)],
+        "id": ["u"],
+    }
     rows = ROWS | {name: cells * 80 for name, cells in more.items()}
     return protect(pa.table(rows), WIDE, budget=sd.ApproxDP(10**6, "0.1"), seed=3)
 
@@ -137,7 +143,7 @@ def test_every_model_refuses_a_loss_that_is_none(name: str, wide: sd.Curator) ->
 def test_every_model_reads_odd_frames(name: str, wide: sd.Curator) -> None:
     model = load_fit(name)(wide, **arguments_for(name), epsilon=100)
     predict = model.transform if hasattr(model, "transform") else model.predict
-    empty = {column: [] for column in ROWS}
+    empty: dict[str, list[Any]] = {column: [] for column in ROWS}
     assert len(predict(empty)) == 0
     assert len(predict(ROWS | {"extra": ["?"] * 80})) == 80
     gone = {"age": [None, float("nan")], "pay": [None, 1.0], "sex": [None, "x"], "yes": [None, True]}
