@@ -50,7 +50,7 @@ epsilon and delta {DELTA}; bounds are declared far beyond the rows. Distances ar
 quantiles; KS is the mean largest difference of distribution functions; `r error` the mean difference of Pearson correlations,
 `r kept` the mean ratio to the table's, of pairs of at least .5; `R2` of a linear regression trained on the drawn rows and
 tested on real ones, beside the same trained on real ones. A number in brackets is the number of seeds that figures are the
-mean of. Seconds are of the processor, fit and draw.
+mean of. Seconds are of the processor, fit and draw; CPU is their ratio to those of `synth.fit`.
 """
 
 
@@ -196,17 +196,23 @@ def page(figures: list[dict[str, Any]]) -> str:
     """Return the part of the page: who is ahead of `synth.fit`, and means over seeds by table of data and epsilon."""
     lines = [INTRODUCTION, *verdict(figures), ""]
     for table, epsilon in dict.fromkeys((f["table"], f["epsilon"]) for f in figures):
-        lines += [f"### {table}, epsilon {epsilon}", "", f"| method (seeds) | {' | '.join(MEASURES)} | seconds |"]
-        lines += ["|---|" + "---|" * (len(MEASURES) + 1)]
+        lines += [f"### {table}, epsilon {epsilon}", "", f"| method (seeds) | {' | '.join(MEASURES)} | seconds | CPU |"]
+        lines += ["|---|" + "---|" * (len(MEASURES) + 2)]
+        ours = [
+            f["cpu_s"]
+            for f in figures
+            if (f["table"], f["epsilon"], f["peer"]) == (table, epsilon, "sordino") and "cpu_s" in f
+        ]
         for peer in PEERS:
             runs = [f for f in figures if (f["table"], f["epsilon"], f["peer"]) == (table, epsilon, peer)]
             ended = [f for f in runs if "failure" not in f]
             if ended:
                 values = means(ended)
                 cells = [f"{values[m]:.3f}" if m in values else "" for m in (*MEASURES, "cpu_s")]
-                lines.append(f"| {peer} ({len(ended)}) | {' | '.join(cells)} |")
+                ratio = f"{values['cpu_s'] / statistics.fmean(ours):.1f}" if ours else ""
+                lines.append(f"| {peer} ({len(ended)}) | {' | '.join(cells)} | {ratio} |")
             elif runs:
-                lines.append(f"| {peer}: {runs[0]['failure']} |" + " |" * (len(MEASURES) + 1))
+                lines.append(f"| {peer}: {runs[0]['failure']} |" + " |" * (len(MEASURES) + 2))
         lines.append("")
     return "\n".join(lines)
 
