@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import sordino as sd
 from sordino import local
-from sordino.ask.curator.key_selection import choose_key_selection
+from sordino.ask.curator.possible_keys import choose_key_selection
 from sordino.ask.queries.aggregation import compile_query
 from sordino.ask.queries.build import as_aggregation, count, mean, std, variance
 from sordino.ask.queries.build import sum as total

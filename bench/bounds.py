@@ -121,7 +121,7 @@ def lower_rules(values: Any, epsilon: float) -> dict[str, float]:
 
     Root mean square over the law of both ends, to first order; "w" is twelve, or four, for each doubling of the width.
     """
-    from sordino.ask.clipping import ends
+    from sordino.ask.clipping import search as ends
 
     def each(edges: tuple[int, ...]) -> list[Fraction]:
         return [Fraction(len(edges) - 2 - j) for j in range(len(edges) - 1)]
@@ -135,7 +135,7 @@ def lower_rules(values: Any, epsilon: float) -> dict[str, float]:
 
 
 def _expected_mean(values: Any, epsilon: float, rule: Any) -> float:
-    from sordino.ask.clipping.ends import SHARES, _edges
+    from sordino.ask.clipping.search import SHARES, _edges
 
     edges, ordered = _edges(), np.sort(np.asarray(values, dtype=float))
     reach, below = np.array(edges, dtype=float), np.searchsorted(ordered, np.array(edges, dtype=float))

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.estimates.ranks import Ranks
+from sordino.core.estimates.choices import Ranks
 from sordino.core.mechanisms.joint_quantiles import JointQuantiles
 from sordino.core.mechanisms.partition import Partition
 from sordino.core.mechanisms.pivots import with_pivots

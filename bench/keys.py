@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import sordino as sd
-from sordino.ask.curator.key_selection import choose_key_selection
+from sordino.ask.curator.possible_keys import choose_key_selection
 from sordino.core.loss import ApproxDP
 from sordino.core.mechanisms.threshold import LaplaceThreshold, gaussian_threshold_for_pair
 from sordino.core.neighbors import Neighbors, PrivacyUnit

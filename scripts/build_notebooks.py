@@ -4,7 +4,8 @@
 An output is what ran here, on Adult where it is there, and must be what the page shows; without Adult the numbers of it may be
 others. A cell that fails stops the build. One kernel runs all pages, its variables cleared before each.
 
-`scripts/build_notebooks.py --write` puts what ran on Adult into the pages, where a page was changed.
+`scripts/build_notebooks.py --write` puts what ran on Adult into the pages, where a page was changed; without Adult it is refused.
+Paths of pages after it build those alone.
 """
 
 from __future__ import annotations
@@ -184,7 +185,16 @@ def list_tours() -> list[Path]:
     return [page for page in sorted(TOURS.glob("*.md")) if page.name != "README.md"]
 
 
-if __name__ == "__main__":
-    arguments = [word for word in sys.argv[1:] if word != "--write"]
-    for path in build_notebooks(list_tours(), Path(arguments[0]) if arguments else BUILD, write="--write" in sys.argv):
+def main(words: list[str]) -> None:
+    """Build the pages named, or all tours; `--write` needs Adult, whose numbers the pages show."""
+    write = "--write" in words
+    if write and not Path(os.environ.get("SORDINO_ADULT", "adult.data")).is_file():
+        raise SystemExit("--write puts the numbers of Adult into the pages: set SORDINO_ADULT to the file")
+    pages = [Path(word) for word in words if word.endswith(".md")]
+    folders = [Path(word) for word in words if word != "--write" and not word.endswith(".md")]
+    for path in build_notebooks(pages or list_tours(), folders[0] if folders else BUILD, write=write):
         print(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -14,7 +14,7 @@ import numpy as np
 from sordino.core.mechanisms.additive_noise import Laplace, Mechanism, Staircase, gaussian_for_pair, gaussian_for_rho
 from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip
 from sordino.core.noise.rng import Rng
-from sordino.lab.audit.telling_event import choose_event, read_outputs
+from sordino.lab.audit.sampled_audit import choose_event, read_outputs
 from sordino.lab.audit.verdict import least_epsilon
 
 

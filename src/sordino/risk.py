@@ -13,8 +13,8 @@ from sordino.core.lazy import export_lazily
 if TYPE_CHECKING:
     from sordino.lab.risk.assessment import RiskAssessment as RiskAssessment
     from sordino.lab.risk.assessment import assess_risk as assess_risk
-    from sordino.lab.risk.likelihood_ratio import AnswerOdds as AnswerOdds
-    from sordino.lab.risk.likelihood_ratio import answer_odds as answer_odds
+    from sordino.lab.risk.odds import AnswerOdds as AnswerOdds
+    from sordino.lab.risk.odds import answer_odds as answer_odds
     from sordino.lab.risk.requirement_choice import Choice as Choice
     from sordino.lab.risk.requirement_choice import Requirement as Requirement
     from sordino.lab.risk.requirement_choice import accuracy as accuracy

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from sordino.lab.sensitivity.empirical import local_noise as local_noise
     from sordino.lab.sensitivity.empirical import local_sensitivity as local_sensitivity
     from sordino.lab.sensitivity.function import function_sensitivity as function_sensitivity
+    from sordino.lab.sensitivity.moves import distance as distance
     from sordino.lab.sensitivity.neighborhoods import Neighborhoods as Neighborhoods
     from sordino.lab.sensitivity.neighborhoods import list_neighborhoods as list_neighborhoods
     from sordino.lab.sensitivity.profile import sensitivity_profile as sensitivity_profile
     from sordino.lab.sensitivity.smooth import smooth_sensitivity as smooth_sensitivity
-    from sordino.lab.sensitivity.table_distance import distance as distance
     from sordino.lab.sensitivity.worst_case import worst_case_sensitivity as worst_case_sensitivity
 
 __getattr__, __dir__, __all__ = export_lazily(__name__)

@@ -233,7 +233,9 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     ],
     "mcp": [("sordino.toml", "--account", "bot"), ("sordino.toml", "--account", "bot", "--http", "--port", "8101")],
     "workbench": [("sordino.toml", "--port", "8400")],
-    "budget": [("--budget", "people", "--format", "json", "--tight", "--delta", "1e-6", *_PEOPLE, "--quiet")],
+    "budget": [
+        ("--budget", "people", "--format", "json", "--tight", "--delta", "1e-6", "--plot", "p.svg", *_PEOPLE, "--quiet")
+    ],
     "releases": [("--budget", "people", "--format", "json", *_PEOPLE, "--quiet")],
     "show": [
         (
@@ -243,7 +245,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("c-0001", "--quiet"),
     ],
     "report": [("--output", "r.html", "--budget", "people", "--force", *_PEOPLE, "--quiet")],
-    "explain": [("c-0001", "--format", "table", "--budget", "people", *_PEOPLE, "--quiet")],
+    "explain": [("c-0001", "--format", "table", "--plot", "p.svg", "--budget", "people", *_PEOPLE, "--quiet")],
     "demo": [("--rows", "50", "--keep", "kept")],
     "sql": [()],
     "sensitivity": [
@@ -488,6 +490,8 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
             "sex",
             "--validate",
             "4",
+            "--weights",
+            "hours_per_week",
             "-o",
             "r.model",
             "--epsilon",
@@ -616,8 +620,8 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands that listen end at once."""
     for place in (
         "sordino.local.collector.service.serve_app",
-        "sordino.serve.assistant.listening.listen_http",
-        "sordino.serve.assistant.listening.run_stdio",
+        "sordino.serve.assistant.tools.listen_http",
+        "sordino.serve.assistant.tools.run_stdio",
         "sordino.serve.workbench.local_service.serve_owner",
     ):
         monkeypatch.setattr(place, lambda *_, **__: None)

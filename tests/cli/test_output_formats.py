@@ -21,6 +21,8 @@ _WRITERS: dict[str, tuple[str, ...]] = {  # every command that writes a file, bu
     "plan": (_SQL, "--epsilon", "0.1", "--plot"),
     "show": ("c-0001", "-o"),
     "report": ("-o",),
+    "budget": ("--plot",),
+    "explain": ("--plot",),
     "dummy": ("-o",),
     "init": ("people.parquet", "-o"),
     "bounds": ("capital_gain", "--epsilon", "0.1", "--plot"),

@@ -19,9 +19,8 @@ from sordino import learn
 WITHOUT = {
     "they write what is declared, not what is known": "init check import dummy sql",
     "they list, verify or move charges": (
-        "budget releases ledger_verify ledger_backup ledger_export ledger_amend ledger_new ledger_restore ledger_move"
+        "releases ledger_verify ledger_backup ledger_export ledger_amend ledger_new ledger_restore ledger_move"
     ),
-    "they say one sentence": "explain",
     "they write pages with pictures in them": "report synth_report",
     "they serve": "mcp workbench serve_start learn_serve local_serve",
     "they change accounts, tasks and tokens": (
@@ -106,12 +105,31 @@ def test_models_and_their_answers_are_drawn(run: Run) -> None:
     assert run("synth", "answer", "m.model", COUNT, "--plot", "answer.json").code == 0
     assert {"Female", "Male"} <= {value for row in rows_of("answer.json") for value in row.values() if value}
     regression = ("model", "fit", "linear_regression", "--y", "hours_per_week", "--x", "age,sex", "-o", "r.model")
-    assert run(*regression, *fit).code == 0
+    # So much that the noise hides no coefficient: one that it hides has no interval to draw.
+    assert run(*regression, "--epsilon", "1.9", "--quiet").code == 0
     drawn = run("model", "show", "r.model", "--plot", "r.json", "--format", "json")
     assert drawn.code == 0, drawn.err
     card = json.loads(drawn.out)
     assert "coefficient of age" in json.dumps(card)
     assert {row["name"] for row in rows_of("r.json") if "name" in row} == {"age", "sex = Male"}
+
+
+@pytest.mark.usefixtures("census")
+def test_what_was_spent_and_what_it_reveals_are_drawn(run: Run) -> None:
+    refused = run("budget", "--plot", "path.json")
+    assert (refused.code, Path("path.json").exists()) == (2, False)
+    assert "nothing was charged" in refused.err
+    for loss in ("0.1", "0.2"):
+        assert run("ask", COUNT, "--epsilon", loss).code == 0
+    assert run("budget", "--plot", "path.json", "--format", "json").code == 0
+    spent = [row["spent"] for row in rows_of("path.json") if "charge" in row]
+    assert spent == pytest.approx([0.1, 0.3])
+    ended = run("explain", "c-0002", "--plot", "belief.json")
+    assert ended.code == 0, ended.err
+    least, most = next((row["least"], row["most"]) for row in rows_of("belief.json") if row.get("before") == 0.5)
+    # e^0.2 / (1 + e^0.2), which the sentence says too
+    assert (least, most) == pytest.approx((0.45017, 0.54983), abs=1e-5)
+    assert "54.99%" in " ".join(ended.out.split())
 
 
 def check_slide(text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sordino as sd
 from sordino import col
-from sordino.core.notebook_tables import align_cells, column_cells, html_table
+from sordino.core.text_table import align_cells, column_cells, html_table
 from sordino.lab.datasets.census import census_domain, write_census_project
 
 

@@ -16,7 +16,7 @@ from fuzz.mutation import bend_tree, mutate_bytes, mutate_text
 from fuzz.ports import END, check_words, read_to_end, watch_log
 from fuzz.surface import CANARY, Surface
 from sordino.core.noise.rng import Rng
-from sordino.local.collector.report_endpoint import ERRORS
+from sordino.local.collector.app import ERRORS
 from sordino.local.collector.report_store import Store
 from sordino.local.protocols.response import GRR
 

@@ -86,7 +86,7 @@ def exact_of(table: sd.Curator, query: GradientVector | ScoreCounts, domain: sd.
 FRAME = Frame((0, 0), (2048, 2048), Fraction(3))
 
 
-@pytest.mark.parametrize("link", ["logistic", "poisson"])
+@pytest.mark.parametrize("link", ["logistic", "poisson", "linear"])
 @pytest.mark.parametrize(("numbers", "categories"), [("a b", "c"), ("a b", ""), ("", "c")])
 def test_the_gradient_is_that_of_plain_sums(link: Link, numbers: str, categories: str) -> None:
     frame = rows()
@@ -112,7 +112,8 @@ def test_the_gradient_is_that_of_plain_sums(link: Link, numbers: str, categories
     else:
         # A step of the count is 40 / 8192 of it, so 4,096 steps are 20.
         number: Any = compile_steps(asked, DOMAIN).target
-        errors = np.clip((np.exp(score) - frame["visits"]) / (most * number.step), -1, 1)
+        predicted = np.exp(score) if link == "poisson" else number.middle + most * number.step * score
+        errors = np.clip((predicted - frame["visits"]) / (most * number.step), -1, 1)
     assert exact == pytest.approx(z.T @ (weights * errors), abs=0.008 * len(frame))
 
 
@@ -134,7 +135,7 @@ CELLS: list[tuple[Any, ...]] = [
 KINDS = {"a": pa.int64(), "b": pa.int64(), "c": pa.string(), "yes": pa.bool_(), "visits": pa.int64()}
 
 
-@pytest.mark.parametrize("link", ["logistic", "poisson"])
+@pytest.mark.parametrize("link", ["logistic", "poisson", "linear"])
 @pytest.mark.parametrize("scale", [4096, 300])
 @pytest.mark.parametrize("size", [0, 64])
 def test_no_row_moves_the_gradient_further(link: Link, scale: int, size: int) -> None:

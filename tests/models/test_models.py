@@ -139,6 +139,67 @@ def test_a_product_of_numbers_is_a_column() -> None:
     assert model.predict(rows) == pytest.approx(rows["price"].to_numpy(), abs=15)
 
 
+@pytest.mark.parametrize("most", [2, 10**13])
+def test_rows_count_by_their_weights(most: int) -> None:
+    """As weighted least squares, where rows of different weights follow different lines."""
+    rows = frame(900)
+    share = np.random.default_rng(4).choice([0.1, 0.5, 1.0], 900)
+    rows["price"] = np.clip(rows["price"] + np.where(share < 0.2, 900, 0), -1000, 5000)
+    rows["weight"] = (share * most).round(1)
+    domain = sd.Domain({**DOMAIN.columns, "weight": sd.Real(0, most, resolution="0.1")})
+    table = protect(pa.Table.from_pandas(rows, preserve_index=False), domain, budget=BUDGET)
+    model = sd.models.linear_regression(table, y="price", x=X, weights="weight", **SURE)
+    # A row far from others is shortened, also where its weight is small, so lines of rows shifted by 900 differ a little.
+    root = np.sqrt(share)
+    design = model.predictors.columns_of(rows)
+    design = np.column_stack([design, np.ones(900)])
+    expected = np.linalg.lstsq(design * root[:, None], rows["price"].to_numpy() * root, rcond=None)[0]
+    assert [*model.coefficients.values(), model.intercept] == pytest.approx(expected, rel=0.02, abs=4)
+    assert model.rows == pytest.approx(share.sum(), rel=0.01)
+    assert model.weights == "weight"
+    assert "weighted by" in str(model.card)
+    assert any("upper declared bound" in note for note in model.notes)
+    plain = sd.models.linear_regression(table, y="price", x=X, **SURE)
+    assert abs(plain.intercept - model.intercept) > 50
+
+
+@pytest.mark.parametrize("missing", ["drop", "keep", sd.Fill("north")], ids=str)
+def test_products_with_categories_are_slopes_of_their_own(missing: Any) -> None:
+    """As least squares over columns made by hand, whatever becomes of missing cells: zone:area, zone:new, and new:age alone."""
+    rows = frame(900)
+    rows["zone"] = rows["zone"].where(np.arange(900) % 7 > 0, None)
+    zones = rows["zone"].fillna("north") if isinstance(missing, sd.Fill) else rows["zone"]
+    south, east, gone = zones == "south", zones == "east", zones.isna()
+    rows["price"] = np.clip(
+        4 * rows["area"]
+        + 3 * south * rows["area"]
+        - 2 * east * rows["area"]
+        + gone * rows["area"]
+        + 50 * (south & rows["new"]),
+        -1000,
+        5000,
+    )
+    zone = sd.Category(["north", "south", "east"], missing=missing)
+    table = protect(
+        pa.Table.from_pandas(rows, preserve_index=False), sd.Domain({**DOMAIN.columns, "zone": zone}), budget=BUDGET
+    )
+    x: list[Any] = ["area", "zone", "new", ("zone", "area"), ("zone", "new")]
+    model = sd.models.linear_regression(table, y="price", x=x, **SURE)
+    slopes = model.coefficients
+    expected = {"area": 4, "area where zone = south": 3, "area where zone = east": -2, "zone = south, new = True": 50}
+    expected |= {"area where zone = (missing)": 1} if missing == "keep" else {}
+    assert {name: slopes[name] for name in expected} == pytest.approx(expected, abs=1)
+    predicted = model.predict(rows)
+    known = zones.notna() | (missing == "keep")
+    assert np.array_equal(np.isnan(predicted), ~known)
+    assert predicted[known] == pytest.approx(rows["price"][known], abs=8)
+    if not isinstance(missing, sd.Fill):
+        assert run_sql(model.to_sql(), rows) == pytest.approx(predicted, nan_ok=True)
+    alone = sd.models.linear_regression(table, y="price", x=[("area", "zone")], **SURE)
+    assert list(alone.coefficients)[:2] == ["area where zone = north", "area where zone = south"]
+    assert alone.coefficients["area where zone = south"] == pytest.approx(7, abs=1)
+
+
 @pytest.mark.parametrize("loss", [{"epsilon": 2}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=3)], ids=["row", "person"])
@@ -180,6 +241,26 @@ def test_what_the_noise_hides_is_said() -> None:
         model.interval("age", confidence=1.5)
 
 
+@pytest.mark.parametrize(
+    "function", ["SLOPE", "INTERCEPT", "R2", "COUNT", "AVGX", "AVGY", "SXX", "SYY", "SXY"], ids=str.lower
+)
+def test_regressions_of_sql_are_those_of_the_database_and_of_the_model(function: str) -> None:
+    """Of rows that have both; cells missing on either side drop the row, as in DuckDB and in a linear regression."""
+    rows = frame(600)
+    rows["area"] = rows["area"].astype("Int64").where(np.arange(600) % 7 > 0, None)
+    rows["price"] = rows["price"].where(np.arange(600) % 11 > 0, None)
+    table = open_table(rows)
+    asked = f"SELECT REGR_{function}(price, area) AS answer FROM data"
+    answer = float(table.ask(sd.sql(asked), **SURE).value)
+    with duckdb.connect() as connection:
+        connection.register("data", rows)
+        ((expected,),) = connection.execute(asked).fetchall()
+    assert answer == pytest.approx(expected, rel=1e-3)
+    model = sd.models.linear_regression(table, y="price", x=["area"], **SURE)
+    same = {"SLOPE": model.coefficients["area"], "INTERCEPT": model.intercept, "R2": model.r2, "COUNT": model.rows}
+    assert answer == pytest.approx(same.get(function, answer), rel=0.02, abs=2)
+
+
 # ---- Refused before the charge
 
 LINEAR: dict[str, Any] = {"y": "price", "x": X}
@@ -196,13 +277,20 @@ REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("linear_regression", LINEAR | {"x": ["area", "area"]}, DeclarationError, "twice"),
     ("linear_regression", LINEAR | {"x": ["id"]}, QuestionRefused, "identifier"),
     ("linear_regression", LINEAR | {"x": ["day"]}, QuestionRefused, "date"),
-    ("linear_regression", LINEAR | {"x": [("area", "zone")]}, QuestionRefused, "products are of numbers"),
+    ("linear_regression", LINEAR | {"x": [("area", "zone", "zone")]}, DeclarationError, "twice in a product"),
+    ("linear_regression", LINEAR | {"x": [("area", "price")]}, DeclarationError, "what is predicted"),
+    ("linear_regression", LINEAR | {"weights": "zone"}, QuestionRefused, "no number"),
+    ("linear_regression", LINEAR | {"weights": "none"}, UnknownName, "none"),
+    ("linear_regression", LINEAR | {"weights": "open"}, QuestionRefused, "bound"),
+    ("linear_regression", LINEAR | {"weights": "price"}, QuestionRefused, "0 or more"),
     ("linear_regression", LINEAR | {"validate": 1}, DeclarationError, "validate"),
     ("linear_regression", LINEAR | {"assume_rows": 4}, QuestionRefused, "cannot tell"),
     ("logistic_regression", CLASSES | {"y": "price"}, QuestionRefused, "linear_regression"),
     ("logistic_regression", CLASSES | {"x": ["zone"]}, DeclarationError, "what is predicted"),
     ("logistic_regression", CLASSES | {"assume_rows": 0}, DeclarationError, "assume_rows"),
-    ("logistic_regression", CLASSES | {"validate": 3}, QuestionRefused, "two classes"),
+    ("logistic_regression", CLASSES | {"validate": 1}, DeclarationError, "validate"),
+    ("naive_bayes", CLASSES | {"validate": 101}, DeclarationError, "validate"),
+    ("poisson_regression", {"y": "area", "x": ["age"], "validate": 0}, DeclarationError, "validate"),
     ("logistic_regression", {"y": "new", "x": ["area"], "validate": True}, DeclarationError, "validate"),
     ("poisson_regression", {"y": "zone", "x": ["area"]}, QuestionRefused, "logistic_regression"),
     ("poisson_regression", {"y": "price", "x": ["area"]}, QuestionRefused, "below 0"),
@@ -210,7 +298,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("poisson_regression", {"y": "area", "x": ["area"]}, DeclarationError, "what is predicted"),
     ("poisson_regression", {"y": "area", "x": ["age", "zone"], "assume_rows": 4}, QuestionRefused, "cannot tell"),
     ("naive_bayes", CLASSES | {"x": ["open"]}, QuestionRefused, "bounds"),
-    ("naive_bayes", CLASSES | {"x": [("area", "age")]}, QuestionRefused, "products"),
+    ("naive_bayes", CLASSES | {"x": [("area", "new")]}, QuestionRefused, "products"),
     ("decision_tree", CLASSES | {"depth": 0}, DeclarationError, "depth"),
     ("decision_tree", CLASSES | {"x": ["open"], "depth": 2}, QuestionRefused, "bounds"),
     ("decision_tree", CLASSES | {"x": [("area", "age")], "depth": 2}, QuestionRefused, "products"),
@@ -250,11 +338,12 @@ def test_a_table_is_needed() -> None:
 # ---- Every model: stored, shown, planned
 
 FITS: dict[str, dict[str, Any]] = {
-    "linear_regression": LINEAR | {"validate": 4},
+    "linear_regression": LINEAR | {"x": [*X, ("zone", "area")], "validate": 4},
     "logistic_regression": {"y": "new", "x": ["area", "age", "zone", "price"]},
     "poisson_regression": {"y": "area", "x": ["age", "zone", ("age", "price")]},
     "naive_bayes": {"y": "zone", "x": ["area", "age", "new", "price"]},
     "decision_tree": {"y": "new", "x": ["area", "zone", "price"], "depth": 3},
+    "boosted_histograms": {"y": "new", "x": ["area", "zone", "price"]},
     "pca": {"columns": ["area", "age", "price"], "components": 2},
     "kmeans": {"columns": ["area", "age"], "clusters": 3},
 }

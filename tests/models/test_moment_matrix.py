@@ -45,16 +45,18 @@ DOMAIN = sd.Domain(
         "c": sd.Category(["p", "q", "r"]),
         "d": sd.Boolean(),
         "id": sd.Identifier(),
+        "u": sd.Real(0, "2.5", resolution="0.5"),
     }
 )
 BUDGET = sd.ApproxDP(10**7, "0.1")
 
 
-def question(numbers: str = "a b", categories: str = "", folds: int = 1) -> MomentMatrix:
+def question(numbers: str = "a b", categories: str = "", folds: int = 1, weight: str | None = None) -> MomentMatrix:
     def groups(names: str) -> tuple[Grouping, ...]:
         return tuple(Grouping(name, Name(name)) for name in names.split())
 
-    return MomentMatrix(groups(numbers), groups(categories), folds)
+    by = None if weight is None else Grouping(weight, Name(weight))
+    return MomentMatrix(groups(numbers), groups(categories), folds, by)
 
 
 def rows(count: int = 300, *, seed: int = 3) -> pa.Table:
@@ -71,6 +73,7 @@ def rows(count: int = 300, *, seed: int = 3) -> pa.Table:
             "c": pa.array(draws.choice(["p", "q", "r"], count).tolist()),
             "d": pa.array((draws.random(count) < 0.3).tolist()),
             "id": pa.array([f"u{i % 60}" for i in range(count)]),
+            "u": pa.array([(i * 7 % 6) / 2 for i in range(count)]),
         }
     )
 
@@ -96,16 +99,19 @@ def standardised(table: pa.Table, moments: Moments) -> Floats:
         cells = table.column(column.alias).to_pylist()
         columns += [np.array([cell == label for cell in cells], dtype=float) for label in declared.labels]
     whole = np.column_stack(columns)
+    own = np.ones(len(table)) if compiled.weight is None else table.column("u").to_numpy() / 2.5
+    own = own[~np.isnan(whole).any(axis=1)]
     whole = whole[~np.isnan(whole).any(axis=1)]
-    weights = np.minimum(1.0, float(moments.frame.limit) / (whole**2).sum(axis=1))
+    weights = np.minimum(own, float(moments.frame.limit) / (whole**2).sum(axis=1))
     result: Floats = whole * np.sqrt(weights)[:, None]
     return result
 
 
 @pytest.mark.parametrize("folds", [1, 3])
 @pytest.mark.parametrize(("numbers", "categories"), [("a b", ""), ("a", "c d"), ("b wide a", "c"), ("", "c d")])
-def test_the_moments_are_those_of_plain_sums(numbers: str, categories: str, folds: int) -> None:
-    asked = question(numbers, categories, folds)
+@pytest.mark.parametrize("weight", [None, "u"])
+def test_the_moments_are_those_of_plain_sums(numbers: str, categories: str, folds: int, weight: str | None) -> None:
+    asked = question(numbers, categories, folds, weight)
     release = protect(rows(), DOMAIN, budget=BUDGET).ask(asked, epsilon=10**6)
     moments = join_moments(read_moments(release, asked, DOMAIN))
     whole = standardised(rows(), moments)
@@ -126,20 +132,28 @@ def test_a_fold_holds_whole_units() -> None:
 
 # ---- Sensitivity: every row, and every two rows, of a small domain
 
-SMALL = sd.Domain({"a": sd.Integer(0, 2), "b": sd.Integer(-1, 1), "c": sd.Category(["p", "q"])})
-CELLS: list[tuple[Any, ...]] = [*itertools.product([0, 2], [-1, 0, 1], ["p", "q"]), (None, 0, "p")]
+SMALL = sd.Domain(
+    {"a": sd.Integer(0, 2), "b": sd.Integer(-1, 1), "c": sd.Category(["p", "q"]), "u": sd.Real(0, 3, resolution="0.01")}
+)
+CELLS: list[tuple[Any, ...]] = [*itertools.product([0, 2], [-1, 0, 1], ["p", "q"], [3.0]), (None, 0, "p", 1.0)]
+# Weights at the ends, in the middle, beyond the bounds, and missing.
+WEIGHED: list[tuple[Any, ...]] = [
+    *itertools.product([0, 2], [-1, 1], ["p", "q"], [0.0, 1.25, 3.0, 9.0]),
+    (0, 0, "p", None),
+]
 
 
 def vectors_of_rows(query: FirstLook | MomentVector) -> Floats:
     """Return the exact vector of each table of one row, and of the empty one, first."""
-    kinds = {"a": pa.int64(), "b": pa.int64(), "c": pa.string()}
+    kinds = {"a": pa.int64(), "b": pa.int64(), "c": pa.string(), "u": pa.float64()}
     vectors = []
-    for cells in [None, *CELLS]:
+    for cells in [None, *(CELLS if query.question.weight is None else WEIGHED)]:
         one = {
             name: pa.array([] if cells is None else [cells[i]], kind) for i, (name, kind) in enumerate(kinds.items())
         }
         vectors.append(exact_of(pa.table(one), query, SMALL))
-    result: Floats = np.array(vectors, dtype=np.float64)
+    # rows of the same vector move it alike: one of each, after the empty table's
+    result: Floats = np.vstack([vectors[:1], np.unique(np.array(vectors[1:], dtype=np.float64), axis=0)])
     return result
 
 
@@ -150,10 +164,11 @@ FRAMES = [
 ]
 
 
+@pytest.mark.parametrize("weight", [None, "u"])
 @pytest.mark.parametrize("categories", ["", "c"])
 @pytest.mark.parametrize("frame", [*FRAMES, None], ids=str)
-def test_no_row_moves_the_vector_further(frame: Frame | None, categories: str) -> None:
-    asked = question("a b", categories)
+def test_no_row_moves_the_vector_further(frame: Frame | None, categories: str, weight: str | None) -> None:
+    asked = question("a b", categories, weight=weight)
     query = FirstLook(asked) if frame is None else MomentVector(asked, frame)
     vectors = vectors_of_rows(query)
     relations: tuple[Relation, ...] = ("add_remove", "replace")
@@ -185,7 +200,7 @@ def test_shortened_rows_stay_within_the_limit(data: st.DataObject) -> None:
         numbers = data.draw(st.lists(st.floats(-50, 50), min_size=p, max_size=p), label=name)
         values = data.draw(st.lists(st.integers(0, 1), min_size=c, max_size=c), label=f"values of {name}")
         z = np.array([1.0, *numbers, *(float(v == k) for v in values for k in (0, 1))])
-        weight = min(1.0, limit / float(z @ z))
+        weight = min(data.draw(st.floats(0, 1), label=f"weight of {name}"), limit / float(z @ z))
         products = [z[i] * z[j] for i in range(len(z)) for j in range(i + 1, len(z))]
         squares = [0.7 * z[i] ** 2 for i in range(1 + p)]
         return weight * np.array(products + squares), values
@@ -225,12 +240,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"numbers": "a", "folds": 101}, "folds"),
     ({"numbers": "a", "folds": 0}, "folds"),
     ({"numbers": "a", "categories": "id"}, "id"),
+    ({"numbers": "a", "weight": "open"}, "no bounded sensitivity"),
+    ({"numbers": "a", "weight": "b"}, "0 or more"),
+    ({"numbers": "a", "weight": "none"}, "above 0"),
 ]
 
 
 @pytest.mark.parametrize(("parts", "words"), REFUSED)
 def test_what_has_no_answer_is_refused_at_no_cost(parts: dict[str, Any], words: str) -> None:
     more: dict[str, Any] = {"open": sd.Integer(), "constant": sd.Integer(3, 3), "one": sd.Category(["x"])}
+    more["none"] = sd.Integer(0, 0)
     table = rows(10)
     for name in more:
         table = table.append_column(name, pa.array([3] * 10 if name != "one" else ["x"] * 10))
@@ -264,7 +283,7 @@ def test_a_frame_that_engines_could_not_hold_is_refused(frame: Frame) -> None:
 
 
 def test_it_is_sent_to_servers_as_json() -> None:
-    asked = question("a b", "c", folds=5)
+    asked = question("a b", "c", folds=5, weight="u")
     assert question_from_json(json.loads(json.dumps(question_to_json(asked)))) == asked
     assert check_moments(asked) is asked
     sent = question_to_json(asked) | {"folds": 1000}

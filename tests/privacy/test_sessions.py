@@ -22,9 +22,8 @@ from hypothesis import strategies as st
 
 import sordino as sd
 from ask.curator.support import S, curator
-from sordino.ask.queries.adaptive.distance_to import Distances
 from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, TailCount
-from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
+from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, Distances, MarginalQuery
 from sordino.ask.queries.queryable import Queryable
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.loss import ZCDP, PureDP

@@ -50,7 +50,7 @@ def attack(name: str, place: Path, patch: pytest.MonkeyPatch, *, seed: int, each
 
 
 @ATTACK
-@pytest.mark.parametrize("name", ["parquet", "csv", "frame"])
+@pytest.mark.parametrize("name", ["csv", "frame"])
 def test_no_question_tells_neighbors_apart(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = attack(name, tmp_path, monkeypatch, seed=5, each=1)
     assert not [words for words in outcomes if ": " in words]
@@ -59,7 +59,7 @@ def test_no_question_tells_neighbors_apart(name: str, tmp_path: Path, monkeypatc
 
 @ATTACK
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_thousand_questions_tell_no_neighbors_apart(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

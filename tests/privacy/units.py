@@ -21,9 +21,8 @@ from sordino.ask.curator.adaptive_session import CountCache
 from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.curator.plan import DataAccess
 from sordino.ask.queries.adaptive.contributions import Contributions
-from sordino.ask.queries.adaptive.distance_to import Distances
 from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, OutsideCount, TailCount, powers_of_two
-from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
+from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, Distances, MarginalQuery
 from sordino.ask.queries.aggregation import CompiledQuery
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.cases import when

@@ -18,9 +18,9 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino.core.accounting.events import LaplaceEvent
+from sordino.core.estimates.choices import Ranks, RankStage
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.point_estimate import PointEstimate
-from sordino.core.estimates.ranks import Ranks, RankStage
 from sordino.core.estimates.ratio import Ratio
 from sordino.core.loss import PureDP
 from sordino.core.noise.laws import DiscreteLaplace

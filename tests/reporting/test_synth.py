@@ -17,7 +17,7 @@ from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 from sordino.reporting.picture import encode_picture
 from sordino.reporting.synth import Histograms, Matrices, Ways
-from sordino.reporting.synth_page import Section, Sheet, sheet_page
+from sordino.reporting.synth_evaluation import Section, Sheet, sheet_page
 from sordino.reporting.synth_shapes import AxisScale, Densities, Heat
 
 DOMAIN = Domain(

@@ -16,8 +16,7 @@ import pytest
 import sordino as sd
 from mistyping import mistype
 from sordino import synth
-from sordino.ask.queries.adaptive.distance_to import Distances
-from sordino.ask.queries.adaptive.marginal import MarginalQuery
+from sordino.ask.queries.adaptive.marginal import Distances, MarginalQuery
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col
 from sordino.core.neighbors import Neighbors, PrivacyUnit

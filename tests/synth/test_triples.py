@@ -10,8 +10,7 @@ import pytest
 
 import sordino as sd
 from sordino import synth
-from sordino.ask.queries.adaptive.distance_to import PARTS, Distances
-from sordino.ask.queries.adaptive.marginal import ContingencyTable, MarginalQuery
+from sordino.ask.queries.adaptive.marginal import PARTS, ContingencyTable, Distances, MarginalQuery
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.synth.encoded_column import EncodedColumn, encode_columns
 from sordino.synth.evaluation.distances import table_distance

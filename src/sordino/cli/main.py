@@ -40,9 +40,8 @@ from sordino.cli.models.fit_model import model_fit, model_show
 from sordino.cli.serve import manage_accounts as accounts
 from sordino.cli.serve.assist import mcp
 from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
-from sordino.cli.shared.flags import as_flag
 from sordino.cli.shared.option_rules import CheckedCommand
-from sordino.cli.shared.terminal import paint
+from sordino.cli.shared.terminal import as_flag, paint
 from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.plan_histogram import synth_plan
 from sordino.cli.synth.propose_rules import synth_rules

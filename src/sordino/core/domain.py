@@ -17,7 +17,7 @@ from sordino.core.cell_grammar import is_unicode
 from sordino.core.declared_times import check_offsets, declared_day, declared_moment, declared_step
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, hint_quotes, nearest
 from sordino.core.loss import Number, format_number, to_fraction
-from sordino.core.notebook_tables import COLUMN_HEAD, align_cells, column_cells, html_table
+from sordino.core.text_table import COLUMN_HEAD, align_cells, column_cells, html_table
 from sordino.core.time_zones import local_time, parse_moment, seconds_since, time_zone
 
 # integers are stored, and unbounded reals saturate, within [-STORED, STORED] lattice steps

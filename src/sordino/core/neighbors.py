@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.field_words import explain_relations
+from sordino.core.errors import DeclarationError, QuestionRefused, explain_relations
 from sordino.core.loss import format_number
 
 Relation = Literal["add_remove", "replace"]

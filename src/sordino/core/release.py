@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING, Any
 from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.codec import cells_to_json
 from sordino.core.errors import DeclarationError, QuestionRefused, check_confidence
-from sordino.core.estimates.computed import Computed
-from sordino.core.estimates.curve import NoisyCurve
 from sordino.core.estimates.estimate import ColumnEstimate, explain_no_ends, interval_ends
 from sordino.core.estimates.model_estimate import ModelSource
 from sordino.core.estimates.registry import estimate_from_dict
-from sordino.core.estimates.replicates import ReleasedStatement
-from sordino.core.estimates.series_cells import SeriesCells
+from sordino.core.estimates.replicates import Computed, ReleasedStatement
 from sordino.core.estimates.table_cells import BY_COLUMNS, TableCells
+from sordino.core.estimates.weighted_sum import NoisyCurve, SeriesCells
 from sordino.core.lazy import load_feature
 from sordino.core.loss import (
     Event,
@@ -39,8 +37,7 @@ from sordino.core.loss import (
     loss_to_numbers,
     to_fraction,
 )
-from sordino.core.release_exports import arrow_table, write_csv, write_parquet
-from sordino.core.release_tables import CONFIDENCE, ReleasedTables
+from sordino.core.release_exports import CONFIDENCE, ReleasedTables, arrow_table, write_csv, write_parquet
 from sordino.core.time_zones import labels_from_dict, labels_to_dict
 
 if TYPE_CHECKING:
@@ -471,7 +468,7 @@ class Release:
             return html
         rows = self.display_rows(0.95)
         more = [f"{len(rows) - 200} more rows"] if len(rows) > 200 else []
-        from sordino.core.notebook_tables import html_table
+        from sordino.core.text_table import html_table
 
         return html_table(
             self.question, show_columns(self.parts), rows[:200], notes=(*more, *self.remarks), foot=self.summary()

@@ -78,7 +78,7 @@ def _check_url(url: str) -> None:
         )
 
 
-# The formats by name. Those from outside join with what reads them: by `register_format` (ask/engines/loaded_files.py), or by
+# The formats by name. Those from outside join with what reads them: by `register_format` (ask/engines/frames.py), or by
 # `register_engine` (ask/engines/opening.py).
 FORMATS: dict[str, Format] = {
     each.name: each

@@ -25,8 +25,8 @@ from sordino.ask.curator.plan import (
     StatementWriter,
     TableContext,
     price,
+    register_procedure,
 )
-from sordino.ask.curator.procedures import register_procedure
 from sordino.ask.queries.aggregates.sums import require_bounds
 from sordino.ask.queries.build import Column, label
 from sordino.ask.queries.expressions.bound_number import BoundNumber

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sordino.models.clusters import kmeans as kmeans
     from sordino.models.components import ComponentsModel as ComponentsModel
     from sordino.models.components import pca as pca
+    from sordino.models.histograms import HistogramsModel as HistogramsModel
+    from sordino.models.histograms import boosted_histograms as boosted_histograms
     from sordino.models.linear import LinearModel as LinearModel
     from sordino.models.linear import linear_regression as linear_regression
     from sordino.models.planning import ModelPlan as ModelPlan
@@ -31,5 +33,7 @@ if TYPE_CHECKING:
     from sordino.models.record import load as load
     from sordino.models.tree import TreeModel as TreeModel
     from sordino.models.tree import decision_tree as decision_tree
+    from sordino.models.validation import ModelChoice as ModelChoice
+    from sordino.models.validation import choose as choose
 
 __getattr__, __dir__, __all__ = export_lazily(__name__)

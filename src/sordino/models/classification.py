@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -17,19 +16,20 @@ from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.ask.queries.tabulation import Tabulation, tabulate
 from sordino.core.domain import Boolean, Category, Column, Domain, Integer, Real
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.estimates.table_cells import BY_COLUMNS, name_table
-from sordino.core.loss import Loss, LossArguments, show_arguments
+from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.release import Release
 from sordino.models.columns import (
+    Floats,
     Predictors,
     Table,
     Term,
     ask_for,
     check_folds,
-    check_loss,
     check_rows,
     declared_values,
+    domain_of,
     groups_of,
     note_rows,
     predictor_names,
@@ -38,25 +38,22 @@ from sordino.models.columns import (
     read_numbers,
     read_predictors,
     require_column,
+    require_range,
 )
 from sordino.models.design import invert, make_design, name_hidden, soften
-from sordino.models.held_out import HeldOutScores, score_held_out
-from sordino.models.linear import linear_sql, predictors_from_dict
-from sordino.models.moments import Floats, NoisyMoments, join_moments, read_moments
+from sordino.models.held_out import HeldOutClasses, HeldOutScores, score_held_out
+from sordino.models.linear import linear_sql
+from sordino.models.moments import NoisyMoments, join_moments, read_moments
 from sordino.models.record import (
-    ModelCard,
+    PricedModel,
     Provenance,
-    array_from_list,
-    columns_from_dict,
-    columns_to_dict,
-    make_card,
-    provenance_from_dict,
+    case_below,
+    case_of,
     provenance_of,
-    quote_name,
-    quote_value,
-    save_model,
+    require_fit,
 )
-from sordino.models.steps import read_fit
+from sordino.models.steps import coefficient_interval, read_fit
+from sordino.models.validation import fit_validated
 
 # Of discriminants, measured on the census rows of Adult before steps took their place for two classes.
 _CATEGORIES = (
@@ -86,9 +83,7 @@ def pick_classes(probabilities: Floats, classes: Sequence[Any]) -> np.ndarray[An
 
 def require_classes(table: Table, y: Any) -> Column:
     """Return the declaration of what a classifier predicts; raises QuestionRefused unless it has declared values."""
-    if not hasattr(table, "domain"):
-        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
-    column = require_column(table.domain, y, "y")
+    column = require_column(domain_of(table), y, "y")
     if isinstance(column, Integer) and column.lower is not None and column.upper is not None:
         is_class = 1 <= column.upper - column.lower < MOST_CLASSES
     else:
@@ -106,8 +101,8 @@ def require_classes(table: Table, y: Any) -> Column:
 # ---- Discriminants, as logistic regression
 
 
-@dataclass(frozen=True)
-class LogisticModel:
+@dataclass(frozen=True, repr=False)
+class LogisticModel(PricedModel):
     """A logistic regression: the log of the odds of a class against the first one is linear in the columns.
 
     `coefficients` has for each class but the first a mapping by name, in the columns' own units, `intercepts` a number. Of more
@@ -121,7 +116,10 @@ class LogisticModel:
     slopes: Floats
     constants: Floats
     provenance: Provenance
+    held_out: HeldOutScores | HeldOutClasses | None = None
     held_out: HeldOutScores | None = None
+    noise: Floats | None = None
+    sample: Floats | None = None
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -142,27 +140,28 @@ class LogisticModel:
         own = self.constants - self.constants[0]
         return dict(zip(self.classes[1:], own[1:].tolist(), strict=True))
 
-    @property
-    def cost(self) -> Loss:
-        """What the model cost."""
-        return self.provenance.cost
+    def interval(self, name: str, *, confidence: float = 0.95, of: str = "noise") -> tuple[float, float]:
+        """Return the interval of a coefficient of two classes, or of the "intercept".
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is to be known of the model."""
-        return self.provenance.notes
+        That of the noise is about the same regression without noise, that of the population adds what rows vary by as a sample.
+        (-inf, inf) where the noise hides it. Raises UnknownName, QuestionRefused for more than two classes, DeclarationError.
+        """
+        if len(self.classes) != 2:
+            raise QuestionRefused(
+                "coefficients have intervals where there are two classes: those of more are discriminants"
+            )
+        values = {"intercept": float(self.constants[1] - self.constants[0])}
+        values |= dict(zip(self.names, (self.slopes[1] - self.slopes[0]).tolist(), strict=True))
+        if name not in values:
+            raise UnknownName(f"no coefficient {name!r:.60}; {nearest(str(name), values)}")
+        noise = np.zeros(0) if self.noise is None else self.noise
+        sample = np.zeros(0) if self.sample is None else self.sample
+        place = list(values).index(name)
+        return coefficient_interval(place, values[name], noise, sample, confidence=confidence, of=of)
 
     def predict_proba(self, frame: Any) -> Floats:
         """Return the probability of each class, in declared order: (rows, classes), nan where a column is missing."""
-        numbers = self.predictors.numbers_of(frame)
-        codes = self.predictors.codes_of(frame)
-        columns = [numbers]
-        for i, name in enumerate(self.predictors.categories):
-            size = len(declared_values(dict(self.predictors.declared)[name]))
-            indicators = (codes[:, i : i + 1] == np.arange(1, size)).astype(np.float64)
-            indicators[codes[:, i] < 0] = np.nan
-            columns.append(indicators)
-        return softmax(np.concatenate(columns, axis=1) @ self.slopes.T + self.constants)
+        return softmax(self.predictors.columns_of(frame) @ self.slopes.T + self.constants)
 
     def predict(self, frame: Any) -> np.ndarray[Any, np.dtype[Any]]:
         """Return the most probable class of each row of a frame: (rows,); None where a column is missing."""
@@ -177,9 +176,13 @@ class LogisticModel:
         )
         return f"1 / (1 + EXP(-LEAST(GREATEST({score}, -{_MOST_SCORE}), {_MOST_SCORE})))"
 
-    @property
-    def card(self) -> ModelCard:
-        """What is to be said of the model where it is published."""
+    def scores_sql(self) -> list[str]:
+        """Return for each class an expression of SQL that ranks it: the difference of two is the log of their odds."""
+        pairs = zip(self.slopes, self.constants.tolist(), strict=True)
+        return [linear_sql(self.predictors, row, constant) for row, constant in pairs]
+
+    def facts(self) -> dict[str, str]:
+        """Return what is predicted, from what, and what tells the classes apart."""
         facts = {
             "predicts": f"{self.y}: {', '.join(map(str, self.classes))}",
             "from": ", ".join(self.names),
@@ -188,42 +191,15 @@ class LogisticModel:
             facts[f"log odds of {label}"] = ", ".join(f"{name} {slope:.4g}" for name, slope in own.items())
         if self.held_out is not None:
             facts |= self.held_out.facts()
-        return make_card("logistic regression", self.provenance, facts)
+        return facts
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, self)
+    def check(self) -> None:
+        """Raise ValueError where the parts of a stored model do not fit each other."""
+        require_fit(self.slopes.shape == (len(self.classes), len(self.names)) == (len(self.constants), len(self.names)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON data."""
-        return {
-            "y": self.y,
-            "target": columns_to_dict(((self.y, self.target),)),
-            "terms": [list(t) if isinstance(t, tuple) else t for t in self.predictors.terms],
-            "columns": columns_to_dict(self.predictors.declared),
-            "names": list(self.names),
-            "slopes": self.slopes.tolist(),
-            "constants": self.constants.tolist(),
-            "provenance": self.provenance.to_dict(),
-            "held_out": None if self.held_out is None else self.held_out.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LogisticModel:
-        """Return the model that `to_dict` wrote."""
-        ((y, target),) = columns_from_dict(data["target"])
-        slopes = array_from_list(data["slopes"])
-        constants = array_from_list(data["constants"])
-        names = tuple(map(str, data["names"]))
-        if slopes.shape != (len(declared_values(target)), len(names)) or constants.shape != slopes.shape[:1]:
-            raise ValueError("the parts of a model do not fit each other")
-        about = provenance_from_dict(data["provenance"])
-        held = data.get("held_out")
-        scores = None if held is None else HeldOutScores.from_dict(held)
-        return cls(y, target, predictors_from_dict(data), names, slopes, constants, about, scores)
-
-    def __repr__(self) -> str:
-        return f"<logistic regression of {self.y} ({len(self.classes)} classes), {self.cost.describe()}>"
+    def describe(self) -> str:
+        """Return the model in a few words."""
+        return f"logistic regression of {self.y} ({len(self.classes)} classes)"
 
 
 @show_arguments(LossArguments)
@@ -246,7 +222,11 @@ def logistic_regression(
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
     question, predictors, target = logistic_question(table, y=y, x=x, validate=validate, assume_rows=assume_rows)
-    check_loss(loss)
+    if validate is not None and isinstance(question, MomentMatrix):
+        validated: LogisticModel = fit_validated(
+            logistic_regression, table, validate, loss, y=y, x=x, assume_rows=assume_rows
+        )
+        return validated
     release = ask_for(table, question, loss)
     if isinstance(question, SteppedRegression):
         return read_logistic(release, question, table.domain, predictors, y, target)
@@ -264,12 +244,10 @@ def logistic_question(
     question, predictors, target = discriminant_question(table, y=y, x=x, assume_rows=assume_rows)
     check_folds(validate)
     if len(declared_values(target)) > 2:
-        if validate is not None:
-            raise QuestionRefused(f"held-out units are scored for two classes, and {y!r} has more: leave validate out")
         return question, predictors, target
-    numbers = groups_of(predictors.numbers)
+    numbers = groups_of(predictors.numbers, table.domain)
     stepped = SteppedRegression(
-        Grouping(y, Name(y)), "logistic", numbers, groups_of(predictors.categories), validate or 1
+        Grouping(y, Name(y)), "logistic", numbers, groups_of(predictors.categories, table.domain), validate or 1
     )
     return stepped, predictors, target
 
@@ -291,6 +269,8 @@ def read_logistic(
         np.array([0.0, fit.constant + sum(float(values[0]) for values in fit.values)]),
         provenance_of(release, notes),
         held_out,
+        fit.noise,
+        fit.sample,
     )
 
 
@@ -300,10 +280,10 @@ def discriminant_question(
     """Return the question of a logistic regression; raises what `logistic_regression` raises before a charge."""
     target = require_classes(table, y)
     predictors = read_predictors(table.domain, x, without=y)
-    parameters = 1 + len(predictors.numbers)
-    parameters += sum(len(declared_values(dict(predictors.declared)[name])) - 1 for name in predictors.categories)
-    check_rows(assume_rows, parameters)
-    question = MomentMatrix(groups_of(predictors.numbers), groups_of((*predictors.categories, y)))
+    check_rows(assume_rows, 1 + len(predictor_names(predictors)))
+    question = MomentMatrix(
+        groups_of(predictors.numbers, table.domain), groups_of((*predictors.categories, y), table.domain)
+    )
     return question, predictors, target
 
 
@@ -357,8 +337,8 @@ _SPREAD = 0.25
 _LEAST_RATIO = 0.02
 
 
-@dataclass(frozen=True)
-class NaiveBayesModel:
+@dataclass(frozen=True, repr=False)
+class NaiveBayesModel(PricedModel):
     """Naive Bayes: `priors` (classes) and for each column the log of a value's share within each class over its share of all.
 
     `edges` has the bins of each number, as far as they were joined; `ratios` an array (values, classes) a column.
@@ -366,33 +346,24 @@ class NaiveBayesModel:
 
     y: str
     target: Column
-    declared: tuple[tuple[str, Column], ...]
+    predictors: Predictors
     priors: Floats
     edges: tuple[Floats | None, ...]
     ratios: tuple[Floats, ...]
     provenance: Provenance
+    held_out: HeldOutScores | HeldOutClasses | None = None
 
     @property
     def classes(self) -> tuple[Any, ...]:
         """The declared values of y, in order."""
         return tuple(declared_values(self.target))
 
-    @property
-    def cost(self) -> Loss:
-        """What the model cost."""
-        return self.provenance.cost
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is to be known of the model."""
-        return self.provenance.notes
-
     def predict_proba(self, frame: Any) -> Floats:
         """Return the probability of each class, in declared order: (rows, classes). A missing cell tells nothing."""
-        table = read_frame(frame, [name for name, _ in self.declared])
+        table = read_frame(frame, [name for name, _ in self.predictors.declared])
         rows = len(next(iter(table.values())))
         scores = np.tile(np.log(self.priors), (rows, 1))
-        for (name, column), edges, ratios in zip(self.declared, self.edges, self.ratios, strict=True):
+        for (name, column), edges, ratios in zip(self.predictors.declared, self.edges, self.ratios, strict=True):
             if edges is None:
                 codes = read_codes(table[name], column)
             else:
@@ -408,79 +379,56 @@ class NaiveBayesModel:
 
     def to_sql(self) -> list[str]:
         """Return for each class an expression of SQL that ranks it: the class of the largest is predicted."""
+        return self.scores_sql()
+
+    def scores_sql(self) -> list[str]:
+        """Return for each class an expression of SQL that ranks it: the difference of two is the log of their odds."""
         expressions = []
         for k in range(len(self.classes)):
             parts = [repr(float(np.log(self.priors[k])))]
-            for (name, column), edges, ratios in zip(self.declared, self.edges, self.ratios, strict=True):
-                quoted = quote_name(name)
+            for (name, column), edges, ratios in zip(self.predictors.declared, self.edges, self.ratios, strict=True):
+                own = ratios[:, k].tolist()
                 if edges is None:
-                    whens = [
-                        f"WHEN {quoted} {'IS NULL' if v is None else f'= {quote_value(v)}'} THEN {float(r)!r}"
-                        for v, r in zip(declared_values(column), ratios[:, k], strict=True)
-                    ]
+                    parts.append(case_of(name, dict(zip(declared_values(column), own, strict=True)), otherwise="0"))
                 else:
-                    whens = [
-                        f"WHEN {quoted} < {float(e)!r} THEN {float(r)!r}"
-                        for e, r in zip(edges[1:-1], ratios[:, k], strict=False)
-                    ]
-                    whens.append(f"WHEN {quoted} IS NOT NULL THEN {float(ratios[-1, k])!r}")
-                parts.append(f"CASE {' '.join(whens)} ELSE 0 END")
+                    parts.append(case_below(name, edges[1:-1].tolist(), own, otherwise="0"))
             expressions.append(" + ".join(parts))
         return expressions
 
-    @property
-    def card(self) -> ModelCard:
-        """What is to be said of the model where it is published."""
+    def facts(self) -> dict[str, str]:
+        """Return what is predicted, from what, and what tells the classes apart."""
+        held = {} if self.held_out is None else self.held_out.facts()
         shares = ", ".join(f"{label} {share:.3f}" for label, share in zip(self.classes, self.priors, strict=True))
-        facts = {"predicts": self.y, "from": ", ".join(name for name, _ in self.declared), "shares of classes": shares}
-        return make_card("naive Bayes", self.provenance, facts)
+        names = ", ".join(name for name, _ in self.predictors.declared)
+        return {"predicts": self.y, "from": names, "shares of classes": shares} | held
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, self)
+    def check(self) -> None:
+        """Raise ValueError where the parts of a stored model do not fit each other."""
+        for (_, column), edges, ratios in zip(self.predictors.declared, self.edges, self.ratios, strict=True):
+            values = len(declared_values(column)) if edges is None else len(edges) - 1
+            require_fit(ratios.shape == (values, len(self.priors)))
+        require_fit(len(self.priors) == len(self.classes) and bool((self.priors > 0).all()))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON data."""
-        return {
-            "y": self.y,
-            "target": columns_to_dict(((self.y, self.target),)),
-            "columns": columns_to_dict(self.declared),
-            "priors": self.priors.tolist(),
-            "edges": [None if edges is None else edges.tolist() for edges in self.edges],
-            "ratios": [ratios.tolist() for ratios in self.ratios],
-            "provenance": self.provenance.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> NaiveBayesModel:
-        """Return the model that `to_dict` wrote."""
-        ((y, target),) = columns_from_dict(data["target"])
-        declared = columns_from_dict(data["columns"])
-        edges = tuple(None if stored is None else array_from_list(stored) for stored in data["edges"])
-        ratios = tuple(map(array_from_list, data["ratios"]))
-        priors = array_from_list(data["priors"])
-        for (_, column), cut, ratio in zip(declared, edges, ratios, strict=True):
-            values = len(declared_values(column)) if cut is None else len(cut) - 1
-            if ratio.shape != (values, len(priors)):
-                raise ValueError("the parts of a model do not fit each other")
-        if len(priors) != len(declared_values(target)) or not (priors > 0).all():
-            raise ValueError("the parts of a model do not fit each other")
-        return cls(y, target, declared, priors, edges, ratios, provenance_from_dict(data["provenance"]))
-
-    def __repr__(self) -> str:
-        return f"<naive Bayes of {self.y} ({len(self.classes)} classes), {self.cost.describe()}>"
+    def describe(self) -> str:
+        """Return the model in a few words."""
+        return f"naive Bayes of {self.y} ({len(self.classes)} classes)"
 
 
 @show_arguments(LossArguments)
-def naive_bayes(table: Table, *, y: str, x: Sequence[str], **loss: Unpack[LossArguments]) -> NaiveBayesModel:
+def naive_bayes(
+    table: Table, *, y: str, x: Sequence[str], validate: int | None = None, **loss: Unpack[LossArguments]
+) -> NaiveBayesModel:
     """Return naive Bayes of the category or boolean `y` from the columns `x`, numbers by public bins.
 
     The counts of y with each column are one tabulation with one charge; bins of numbers are joined afterwards, by their noisy
-    counts, until each has well more rows than noise. Raises UnknownName, QuestionRefused or DeclarationError before anything
-    is spent; BudgetExhausted, ChargedError as ask.
+    counts, until each has well more rows than noise. `validate=4` leaves one unit in four out, and scores the model on
+    them for 15% of the loss. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted,
+    ChargedError as ask.
     """
     question, predictors, target = counts_question(table, y=y, x=x)
-    check_loss(loss)
+    if validate is not None:
+        validated: NaiveBayesModel = fit_validated(naive_bayes, table, validate, loss, y=y, x=x)
+        return validated
     release = ask_for(table, question, loss)
     return fit_counts(release, predictors, y, target)
 
@@ -504,14 +452,13 @@ def bin_edges(name: str, column: Column) -> tuple[Fraction, ...] | None:
 
     Raises QuestionRefused where the number has no declared bounds.
     """
+    require_range(name, column)
     if not isinstance(column, (Integer, Real)):
         return None
-    if column.lower is None or column.upper is None:
-        raise QuestionRefused(f"{name!r} has no declared bounds, by which it is cut into bins: declare lower and upper")
+    assert column.lower is not None
+    assert column.upper is not None
     low = Fraction(column.lower)
     high = Fraction(column.upper)
-    if low >= high:
-        raise QuestionRefused(f"{name!r} is declared as constant, so nothing depends on it: leave it out")
     step = grid_step(column)
     values = int((high - low) // step) + 1
     # Bins hold whole steps of the column's grid, as many in each.
@@ -559,7 +506,7 @@ def fit_counts(release: Release, predictors: Predictors, y: str, target: Column)
     return NaiveBayesModel(
         y,
         target,
-        predictors.declared,
+        predictors,
         priors / priors.sum(),
         tuple(edges),
         tuple(ratios),

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
 from sordino.ask.queries.queryable import Adaptive
-from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.loss import Loss, LossArguments, read_loss, show_arguments
+from sordino.core.errors import DeclarationError
+from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.noise.rng import Rng
-from sordino.models.columns import Predictors, check_rows, read_predictors
-from sordino.models.linear import predictors_from_dict
-from sordino.models.moments import Floats
-from sordino.models.record import (
-    ModelCard,
-    Provenance,
-    array_from_list,
-    columns_to_dict,
-    make_card,
-    provenance_from_dict,
-    provenance_of_rows,
-    quote_name,
-    save_model,
-)
-from sordino.synth.fitting import fit
+from sordino.models.columns import Floats, Predictors, check_rows, read_numbers_of, require_range
+from sordino.models.record import PricedModel, Provenance, clip_cell, draw_private_rows, require_fit
 
 # Rows that are drawn from the private model: more hardly move the centers.
 _ROWS = 20_000
@@ -35,8 +21,8 @@ _STARTS = 8
 _ROUNDS = 60
 
 
-@dataclass(frozen=True)
-class ClustersModel:
+@dataclass(frozen=True, repr=False)
+class ClustersModel(PricedModel):
     """k-means: `centers` (clusters, columns) in the columns' units, and `shares` of the rows in each cluster.
 
     `spread` is the mean squared distance to the nearest center, in the units in which distances were measured: the columns' own,
@@ -55,16 +41,6 @@ class ClustersModel:
         """The columns, in the order of `centers`."""
         return tuple(name for name, _ in self.predictors.declared)
 
-    @property
-    def cost(self) -> Loss:
-        """What the model cost."""
-        return self.provenance.cost
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is to be known of the model."""
-        return self.provenance.notes
-
     def predict(self, frame: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the place of the nearest center for each row of a frame: (rows,), -1 where a cell is missing."""
         numbers = self.predictors.numbers_of(frame)
@@ -77,50 +53,27 @@ class ClustersModel:
         for center in self.centers:
             parts = []
             for (name, declared), value, unit in zip(self.predictors.declared, center, self.units, strict=True):
-                column: Any = declared
-                cell = f"LEAST(GREATEST({quote_name(name)}, {float(column.lower)!r}), {float(column.upper)!r})"
-                parts.append(f"POWER(({cell} - {float(value)!r}) / {float(unit)!r}, 2)")
+                parts.append(f"POWER(({clip_cell(name, declared)} - {float(value)!r}) / {float(unit)!r}, 2)")
             expressions.append(" + ".join(parts))
         return expressions
 
-    @property
-    def card(self) -> ModelCard:
-        """What is to be said of the model where it is published."""
+    def facts(self) -> dict[str, str]:
+        """Return the centers and shares."""
         facts = {"columns": ", ".join(self.columns)}
         for i, (center, share) in enumerate(zip(self.centers, self.shares, strict=True)):
             parts = ", ".join(f"{name} {value:.4g}" for name, value in zip(self.columns, center, strict=True))
             facts[f"cluster {i + 1}"] = f"{100 * share:.1f}% of the rows; {parts}"
-        return make_card("k-means", self.provenance, facts)
+        return facts
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, self)
+    def check(self) -> None:
+        """Raise ValueError where the parts of a stored model do not fit each other."""
+        require_fit(
+            self.centers.shape == (len(self.shares), len(self.columns)) and len(self.units) == len(self.columns)
+        )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON data."""
-        return {
-            "terms": list(self.predictors.terms),
-            "columns": columns_to_dict(self.predictors.declared),
-            "centers": self.centers.tolist(),
-            "shares": self.shares.tolist(),
-            "spread": self.spread,
-            "units": self.units.tolist(),
-            "provenance": self.provenance.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ClustersModel:
-        """Return the model that `to_dict` wrote."""
-        predictors = predictors_from_dict(data)
-        centers = array_from_list(data["centers"])
-        shares = array_from_list(data["shares"])
-        units = array_from_list(data["units"])
-        if centers.shape != (len(shares), len(predictors.declared)) or len(units) != len(predictors.declared):
-            raise ValueError("the parts of a model do not fit each other")
-        return cls(predictors, centers, shares, float(data["spread"]), units, provenance_from_dict(data["provenance"]))
-
-    def __repr__(self) -> str:
-        return f"<{len(self.centers)} clusters of {len(self.columns)} columns, {self.cost.describe()}>"
+    def describe(self) -> str:
+        """Return the model in a few words."""
+        return f"{len(self.centers)} clusters of {len(self.columns)} columns"
 
 
 @show_arguments(LossArguments)
@@ -141,10 +94,12 @@ def kmeans(
     DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
     predictors = check_clusters(table, columns, clusters, assume_rows)
-    total = read_loss(**loss)
     draws = Rng.secure() if rng is None else rng
-    model = fit(table, columns=[name for name, _ in predictors.declared], rng=rng, **loss)
-    numbers = predictors.numbers_of(model.sample(rows=_ROWS, rng=draws))
+    words = "centers are those of rows drawn from a private model of the columns"
+    rows, about = draw_private_rows(
+        table, [name for name, _ in predictors.declared], count=_ROWS, words=words, rng=rng, **loss
+    )
+    numbers = predictors.numbers_of(rows)
     numbers = numbers[~np.isnan(numbers).any(axis=1)]
     declared: list[Any] = [column for _, column in predictors.declared]
     ranges = [float(column.upper) - float(column.lower) for column in declared]
@@ -152,23 +107,14 @@ def kmeans(
     centers, places, spread = cluster(numbers / units, clusters, draws)
     shares = np.bincount(places, minlength=clusters) / len(places)
     order = np.argsort(-shares, kind="stable")
-    words = "centers are those of rows drawn from a private model of the columns"
-    about = provenance_of_rows(model.facts, table.neighbors, total, words)
     return ClustersModel(predictors, centers[order] * units, shares[order], spread, units, about)
 
 
 def check_clusters(table: Any, columns: Any, clusters: Any, assume_rows: int | None) -> Predictors:
     """Return the columns of k-means; raises what `kmeans` raises before a charge."""
-    if not hasattr(table, "domain"):
-        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
-    predictors = read_predictors(table.domain, columns, role="columns")
-    if predictors.categories or any(isinstance(term, tuple) for term in predictors.terms):
-        raise QuestionRefused("clusters are of numbers alone: leave out categories, booleans and products")
+    predictors = read_numbers_of(table, columns, "clusters")
     for name, column in predictors.declared:
-        lower = getattr(column, "lower", None)
-        upper = getattr(column, "upper", None)
-        if lower is None or upper is None or lower >= upper:
-            raise QuestionRefused(f"{name!r} has no declared range that it varies in: declare lower and upper")
+        require_range(name, column)
     if isinstance(clusters, bool) or not isinstance(clusters, int) or not 1 <= clusters <= 1000:
         raise DeclarationError("must be a whole number from 1 to 1,000", key="clusters")
     check_rows(assume_rows, clusters)

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
 from sordino.ask.queries.aggregation import Grouping
-from sordino.ask.queries.expressions.nodes import Arithmetic, Name, Node
+from sordino.ask.queries.expressions.nodes import Arithmetic, Compare, Constant, IsNull, Name, Node, Not, When
 from sordino.core.domain import Boolean, Category, Column, Domain, Fill, Integer, Real
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
-from sordino.core.loss import Loss, LossArguments, read_loss
+from sordino.core.loss import LossArguments
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Release
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-# A column, or several numbers whose product is a column of the model.
+# A column as it is named, or several columns whose product is one of the model, or, with categories, several.
 Term = str | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A declared value of a category as a factor of a product: 1 in the rows that have it, else 0."""
+
+    column: str
+    value: Any
+
+
+# A number of the model: a column, or a product of numbers and levels.
+Number = str | tuple[str | Level, ...]
 
 
 class Table(Protocol):
@@ -49,9 +64,28 @@ class Predictors:
     declared: tuple[tuple[str, Column], ...]
 
     @property
-    def numbers(self) -> tuple[Term, ...]:
-        """The terms that are numbers, or products of numbers."""
-        return tuple(term for term in self.terms if isinstance(term, tuple) or not self.is_category(term))
+    def numbers(self) -> tuple[Number, ...]:
+        """The terms that are numbers, and products; one with a category is a number for each of its values but the first.
+
+        The first value has one too where the rest of the product is no term, so that it has a slope of its own.
+        """
+        numbers: list[Number] = []
+        for term in self.terms:
+            if isinstance(term, str):
+                numbers += [] if self.is_category(term) else [term]
+                continue
+            factors: list[list[str | Level]] = []
+            for name in term:
+                if not self.is_category(name):
+                    factors.append([name])
+                    continue
+                rest = sorted(other for other in term if other != name)
+                stands = any(sorted([other] if isinstance(other, str) else other) == rest for other in self.terms)
+                values = declared_values(dict(self.declared)[name])
+                first = 1 if stands or all(map(self.is_category, rest)) else 0
+                factors.append([Level(name, value) for value in values[first:]])
+            numbers += itertools.product(*factors)
+        return tuple(numbers)
 
     @property
     def categories(self) -> tuple[str, ...]:
@@ -66,12 +100,14 @@ class Predictors:
         """Return the numbers of a frame's rows, clipped to their declared bounds: (rows, numbers), nan where one is missing."""
         columns = dict(self.declared)
         table = read_frame(frame, [name for name, _ in self.declared])
-        cells = {name: read_numbers(table[name], columns[name]) for name in _names(self.numbers)}
         rows = len(next(iter(table.values()))) if table else 0
         result = np.ones((rows, len(self.numbers)))
-        for i, term in enumerate(self.numbers):
-            for name in (term,) if isinstance(term, str) else term:
-                result[:, i] *= cells[name]
+        cells: dict[str | Level, Floats] = {}
+        for i, number in enumerate(self.numbers):
+            for factor in factors_of(number):
+                if factor not in cells:
+                    cells[factor] = _read_factor(factor, table, columns)
+                result[:, i] *= cells[factor]
         return result
 
     def codes_of(self, frame: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -84,27 +120,55 @@ class Predictors:
             result[:, i] = read_codes(table[name], columns[name])
         return result
 
+    def columns_of(self, frame: Any) -> Floats:
+        """Return the numbers of a frame's rows, then 1 or 0 for each category's values but the first: (rows, columns).
+
+        nan where a cell is missing.
+        """
+        codes = self.codes_of(frame)
+        columns = [self.numbers_of(frame)]
+        for i, name in enumerate(self.categories):
+            values = np.arange(1, len(declared_values(dict(self.declared)[name])))
+            indicators = (codes[:, i : i + 1] == values).astype(np.float64)
+            indicators[codes[:, i] < 0] = np.nan
+            columns.append(indicators)
+        result: Floats = np.concatenate(columns, axis=1)
+        return result
+
     def scores_of(self, frame: Any, values: Floats, intercept: float) -> Floats:
         """Return intercept + sum of slope * column for each row of a frame: (rows,), nan where a column is missing.
 
         `values` are the slopes of the numbers, then of each category's values but the first.
         """
-        numbers = self.numbers_of(frame)
-        codes = self.codes_of(frame)
-        result: Floats = intercept + numbers @ values[: numbers.shape[1]]
-        at = numbers.shape[1]
-        for i, name in enumerate(self.categories):
-            size = len(declared_values(dict(self.declared)[name]))
-            # Code -1, of a missing cell, takes the last.
-            steps = np.concatenate([[0.0], values[at : at + size - 1], [np.nan]])
-            result = result + steps[codes[:, i]]
-            at += size - 1
+        result: Floats = intercept + self.columns_of(frame) @ values
         return result
 
 
-def name_term(term: Term) -> str:
-    """Return the name of a column of the model."""
-    return term if isinstance(term, str) else " * ".join(term)
+def factors_of(number: Number) -> tuple[str | Level, ...]:
+    """Return what a number of the model is the product of."""
+    return (number,) if isinstance(number, str) else number
+
+
+def _read_factor(factor: str | Level, table: dict[str, list[Any]], columns: dict[str, Column]) -> Floats:
+    if isinstance(factor, str):
+        return read_numbers(table[factor], columns[factor])
+    column = columns[factor.column]
+    codes = read_codes(table[factor.column], column)
+    indicators: Floats = (codes == declared_values(column).index(factor.value)).astype(np.float64)
+    indicators[codes < 0] = np.nan
+    return indicators
+
+
+def name_level(column: str, value: Any) -> str:
+    """Return the name of a category's value among coefficients."""
+    return f"{column} = {'(missing)' if value is None else value}"
+
+
+def name_term(number: Number) -> str:
+    """Return the name of a number of the model: "area * age", "area where zone = b"."""
+    numbers = " * ".join(factor for factor in factors_of(number) if isinstance(factor, str))
+    levels = ", ".join(name_level(f.column, f.value) for f in factors_of(number) if isinstance(f, Level))
+    return " where ".join(filter(None, (numbers, levels)))
 
 
 def _names(terms: Sequence[Term]) -> list[str]:
@@ -114,7 +178,7 @@ def _names(terms: Sequence[Term]) -> list[str]:
 def read_predictors(domain: Domain, x: Sequence[Term], *, role: str = "x", without: str | None = None) -> Predictors:
     """Return the columns that are named; raises UnknownName for others, DeclarationError for what names none, QuestionRefused.
 
-    A tuple of numbers stands for their product. Dates and identifiers are refused, and a column that is predicted.
+    A tuple stands for the product of its columns. Dates and identifiers are refused, and a column that is predicted.
     """
     if isinstance(x, str) or not isinstance(x, Sequence) or not x:
         raise DeclarationError(f"is a list of columns, such as {role}=['age', 'region'], not {x!r:.60}", key=role)
@@ -123,18 +187,48 @@ def read_predictors(domain: Domain, x: Sequence[Term], *, role: str = "x", witho
         parts = (term,) if isinstance(term, str) else tuple(term) if isinstance(term, (list, tuple)) else ()
         if not parts or not all(isinstance(part, str) for part in parts):
             raise DeclarationError(
-                f"names columns by text, or products of numbers as tuples, not {term!r:.60}", key=role
+                f"names columns by text, or products of columns as tuples, not {term!r:.60}", key=role
             )
         for name in parts:
             require_column(domain, name, role)
             if name == without:
                 raise DeclarationError(f"{name!r} is what is predicted: leave it out", key=role)
-            if len(parts) > 1 and isinstance(domain[name], (Category, Boolean)):
-                raise QuestionRefused(f"{name!r} is a category, and products are of numbers: give it by itself")
+            if isinstance(domain[name], (Category, Boolean)) and parts.count(name) > 1:
+                raise DeclarationError(f"names {name!r} twice in a product, and it is a category", key=role)
         terms.append(parts[0] if len(parts) == 1 else parts)
     if len(set(map(name_term, terms))) < len(terms):
         raise DeclarationError("names a column twice", key=role)
     return Predictors(tuple(terms), tuple((name, domain[name]) for name in _names(terms)))
+
+
+def domain_of(table: Any) -> Domain:
+    """Return what is declared about a table; raises DeclarationError for what is none."""
+    if not hasattr(table, "domain") or not hasattr(table, "neighbors"):
+        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
+    domain: Domain = table.domain
+    return domain
+
+
+def read_numbers_of(table: Any, columns: Any, what: str) -> Predictors:
+    """Return columns that are all numbers by themselves; raises QuestionRefused for others, of which there is no `what`."""
+    predictors = read_predictors(domain_of(table), columns, role="columns")
+    if predictors.categories or any(isinstance(term, tuple) for term in predictors.terms):
+        raise QuestionRefused(f"{what} are of numbers alone: leave out categories, booleans and products")
+    return predictors
+
+
+def require_range(name: str, column: Column) -> None:
+    """Raise QuestionRefused for a column that varies in no declared range, or has no two declared values."""
+    if isinstance(column, (Category, Boolean)):
+        if len(declared_values(column)) < 2:
+            raise QuestionRefused(f"{name!r} is declared with one value, so nothing depends on it: leave it out")
+        return
+    lower = getattr(column, "lower", None)
+    upper = getattr(column, "upper", None)
+    if lower is None or upper is None:
+        raise QuestionRefused(f"{name!r} has no declared range: declare lower and upper bounds")
+    if lower >= upper:
+        raise QuestionRefused(f"{name!r} is declared as constant, so nothing depends on it: leave it out")
 
 
 def require_column(domain: Domain, name: Any, role: str) -> Column:
@@ -156,17 +250,33 @@ def require_column(domain: Domain, name: Any, role: str) -> Column:
     return column
 
 
-def groups_of(terms: Sequence[Term]) -> tuple[Grouping, ...]:
-    """Return the terms as columns of a question."""
-    return tuple(Grouping(name_term(term), _node(term)) for term in terms)
+def require_weight(domain: Domain, name: Any) -> Grouping:
+    """Return the weight of rows as a column of a question; raises what `require_column` raises, QuestionRefused for no number."""
+    if isinstance(require_column(domain, name, "weights"), (Category, Boolean)):
+        raise QuestionRefused(f"weights names {name!r}, which is no number: a row counts by a number of 0 or more")
+    return Grouping(name, Name(name))
 
 
-def _node(term: Term) -> Node:
-    names = (term,) if isinstance(term, str) else term
-    node: Node = Name(names[0])
-    for name in names[1:]:
-        node = Arithmetic("*", node, Name(name))
-    return node
+def groups_of(terms: Sequence[Number], domain: Domain) -> tuple[Grouping, ...]:
+    """Return the numbers of a model, or its categories, as columns of a question."""
+    return tuple(Grouping(name_term(term), _node(term, domain)) for term in terms)
+
+
+def _node(number: Number, domain: Domain) -> Node:
+    nodes = [Name(f) if isinstance(f, str) else _level_node(f, domain[f.column]) for f in factors_of(number)]
+    return functools.reduce(lambda product, node: Arithmetic("*", product, node), nodes)
+
+
+def _level_node(level: Level, column: Column) -> Node:
+    """Return 1 in the rows that have the value, 0 in others, nothing in rows that are dropped for want of one."""
+    name = Name(level.column)
+    if level.value is None:
+        return IsNull(name)
+    is_value: Node = Compare("=", name, Constant(level.value))
+    if isinstance(column, Boolean):
+        is_value = name if level.value else Not(name)
+    zero = Constant(Fraction(0))
+    return When(IsNull(name), zero, is_value) if getattr(column, "missing", None) == "keep" else is_value
 
 
 def read_frame(frame: Any, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -187,7 +297,10 @@ def read_frame(frame: Any, names: Sequence[str]) -> dict[str, list[Any]]:
     if missing:
         raise DeclarationError(f"has no column {missing[0]!r}, which the model predicts from", key="frame")
     if isinstance(frame, dict):
-        return {name: list(frame[name]) for name in names}
+        table_of_lists = {name: list(frame[name]) for name in names}
+        if len({len(cells) for cells in table_of_lists.values()}) > 1:
+            raise DeclarationError("has columns of several lengths", key="frame")
+        return table_of_lists
     selected = frame.select(list(names)) if hasattr(frame, "select") else frame[list(names)]
     table = selected if isinstance(selected, pa.Table) else pa.table(selected)
     return {name: table.column(name).to_pylist() for name in names}
@@ -238,17 +351,12 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def check_loss(loss: LossArguments) -> Loss:
-    """Return the loss that is asked; raises DeclarationError for none."""
-    return read_loss(**loss)
-
-
 def predictor_names(predictors: Predictors) -> tuple[str, ...]:
     """Return the names of a model's coefficients: its numbers, and each category's values but the first."""
     names = [name_term(term) for term in predictors.numbers]
     for name in predictors.categories:
         values = declared_values(dict(predictors.declared)[name])
-        names += [f"{name} = {'(missing)' if value is None else value}" for value in values[1:]]
+        names += [name_level(name, value) for value in values[1:]]
     return tuple(names)
 
 
@@ -280,8 +388,6 @@ def note_rows(rows: float, parameters: int) -> tuple[str, ...]:
 
 
 def ask_for(table: Table, question: Any, loss: LossArguments) -> Release:
-    """Ask a question of a table; raises DeclarationError for what is no table."""
-    if not hasattr(table, "ask") or not hasattr(table, "domain"):
-        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
+    """Ask a question of a table, charged once."""
     release: Release = table.ask(question, **loss)
     return release

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
 from sordino.ask.queries.moment_matrix import MomentMatrix
-from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.estimates.curve import normal_quantile
-from sordino.core.loss import Loss, LossArguments, show_arguments
-from sordino.models.columns import Predictors, Table, ask_for, check_loss, groups_of, note_rows, read_predictors
-from sordino.models.design import frame_units
-from sordino.models.linear import predictors_from_dict
-from sordino.models.moments import Floats, NoisyMoments, join_moments, read_moments
-from sordino.models.record import (
-    ModelCard,
-    Provenance,
-    array_from_list,
-    columns_to_dict,
-    make_card,
-    provenance_from_dict,
-    provenance_of,
-    quote_name,
-    save_model,
+from sordino.core.errors import DeclarationError
+from sordino.core.estimates.weighted_sum import normal_quantile
+from sordino.core.loss import LossArguments, show_arguments
+from sordino.models.columns import (
+    Floats,
+    Predictors,
+    Table,
+    ask_for,
+    groups_of,
+    note_rows,
+    read_numbers_of,
 )
+from sordino.models.design import frame_units
+from sordino.models.moments import NoisyMoments, join_moments, read_moments
+from sordino.models.record import PricedModel, Provenance, clip_cell, provenance_of, require_fit
 
 
-@dataclass(frozen=True)
-class ComponentsModel:
+@dataclass(frozen=True, repr=False)
+class ComponentsModel(PricedModel):
     """Principal components: `components` (components, columns) has orthonormal rows in the columns' units, or, where they were
     scaled, in their standard deviations. `means` and `deviations` are those of the columns.
 
@@ -56,16 +52,6 @@ class ComponentsModel:
         """The columns, in the order of `components`."""
         return tuple(name for name, _ in self.predictors.declared)
 
-    @property
-    def cost(self) -> Loss:
-        """What the model cost."""
-        return self.provenance.cost
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is to be known of the model."""
-        return self.provenance.notes
-
     def transform(self, frame: Any) -> Floats:
         """Return the place of each row of a frame along the components: (rows, components), nan where a cell is missing."""
         numbers = self.predictors.numbers_of(frame) - self.means
@@ -82,56 +68,28 @@ class ComponentsModel:
             for (name, declared), weight, mean, deviation in zip(
                 self.predictors.declared, component, self.means, self.deviations, strict=True
             ):
-                column: Any = declared
                 factor = float(weight / deviation if self.scaled else weight)
-                cell = f"LEAST(GREATEST({quote_name(name)}, {float(column.lower)!r}), {float(column.upper)!r})"
-                parts.append(f"{factor!r} * ({cell} - {float(mean)!r})")
+                parts.append(f"{factor!r} * ({clip_cell(name, declared)} - {float(mean)!r})")
             expressions.append(" + ".join(parts))
         return expressions
 
-    @property
-    def card(self) -> ModelCard:
-        """What is to be said of the model where it is published."""
+    def facts(self) -> dict[str, str]:
+        """Return the components, and how sure each is."""
         facts = {"columns": ", ".join(self.columns), "captured variance": f"{self.captured:.3f} of all"}
         for i, (component, angle) in enumerate(zip(self.components, self.angles, strict=True)):
             parts = ", ".join(f"{name} {part:.3g}" for name, part in zip(self.columns, component, strict=True))
             facts[f"component {i + 1}"] = f"{parts}; turned by at most {angle:.1f} degrees at 95%"
-        return make_card("principal components", self.provenance, facts)
+        return facts
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, self)
+    def check(self) -> None:
+        """Raise ValueError where the parts of a stored model do not fit each other."""
+        count = len(self.columns)
+        require_fit(self.components.ndim == 2 and self.components.shape[1] == count)
+        require_fit(len(self.means) == len(self.deviations) == count)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON data."""
-        return {
-            "terms": list(self.predictors.terms),
-            "columns": columns_to_dict(self.predictors.declared),
-            "components": self.components.tolist(),
-            "variances": self.variances.tolist(),
-            "angles": self.angles.tolist(),
-            "captured": self.captured,
-            "means": self.means.tolist(),
-            "deviations": self.deviations.tolist(),
-            "scaled": self.scaled,
-            "provenance": self.provenance.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ComponentsModel:
-        """Return the model that `to_dict` wrote."""
-        predictors = predictors_from_dict(data)
-        arrays = [array_from_list(data[name]) for name in ("components", "variances", "angles", "means", "deviations")]
-        components, variances, angles, means, deviations = arrays
-        count = len(predictors.declared)
-        if components.ndim != 2 or components.shape[1] != count or len(means) != count or len(deviations) != count:
-            raise ValueError("the parts of a model do not fit each other")
-        about = provenance_from_dict(data["provenance"])
-        captured = float(data["captured"])
-        return cls(predictors, components, variances, angles, captured, means, deviations, bool(data["scaled"]), about)
-
-    def __repr__(self) -> str:
-        return f"<{len(self.components)} principal components of {len(self.columns)} columns, {self.cost.describe()}>"
+    def describe(self) -> str:
+        """Return the model in a few words."""
+        return f"{len(self.components)} principal components of {len(self.columns)} columns"
 
 
 @show_arguments(LossArguments)
@@ -144,7 +102,6 @@ def pca(
     spent; BudgetExhausted, ChargedError as ask.
     """
     question, predictors = components_question(table, columns, components)
-    check_loss(loss)
     release = ask_for(table, question, loss)
     moments = join_moments(read_moments(release, question, table.domain))
     notes = note_rows(moments.rows, len(predictors.terms) ** 2)
@@ -153,14 +110,10 @@ def pca(
 
 def components_question(table: Table, columns: Sequence[str], components: int) -> tuple[MomentMatrix, Predictors]:
     """Return the question of principal components and its columns; raises what `pca` raises before a charge."""
-    if not hasattr(table, "domain"):
-        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
-    predictors = read_predictors(table.domain, columns, role="columns")
-    if predictors.categories or any(isinstance(term, tuple) for term in predictors.terms):
-        raise QuestionRefused("components are of numbers alone: leave out categories, booleans and products")
+    predictors = read_numbers_of(table, columns, "components")
     if isinstance(components, bool) or not isinstance(components, int) or not 1 <= components <= len(predictors.terms):
         raise DeclarationError(f"must be from 1 to {len(predictors.terms)}, the number of columns", key="components")
-    return MomentMatrix(groups_of(predictors.numbers)), predictors
+    return MomentMatrix(groups_of(predictors.numbers, table.domain)), predictors
 
 
 def find_components(

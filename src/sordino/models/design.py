@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sordino.models.columns import Predictors, declared_values, name_term
-from sordino.models.moments import Floats, NoisyMoments
+from sordino.models.columns import Floats, Predictors, declared_values, predictor_names
+from sordino.models.moments import NoisyMoments
 
 # A direction in which the rows vary less than so many deviations of the noise, times the root of the columns, is shrunk.
 RIDGE = 2.0
@@ -35,19 +35,6 @@ class Design:
     centers: Floats
     scales: Floats
 
-    def rows_of(self, frame: Any) -> Floats:
-        """Return the standardised predictors of a frame's rows: (rows, k), nan in rows where a column is missing."""
-        numbers = self.predictors.numbers_of(frame)
-        codes = self.predictors.codes_of(frame)
-        columns = [(numbers - self.centers) / self.scales]
-        for i, name in enumerate(self.predictors.categories):
-            size = len(declared_values(dict(self.predictors.declared)[name]))
-            indicators = (codes[:, i : i + 1] == np.arange(1, size)).astype(np.float64)
-            indicators[codes[:, i] < 0] = np.nan
-            columns.append(indicators)
-        result: Floats = np.concatenate(columns, axis=1)
-        return result
-
     def own_units(self, slopes: Floats, intercept: float) -> tuple[Floats, float]:
         """Return slopes of standardised predictors, and their intercept, in the columns' own units."""
         count = len(self.centers)
@@ -59,13 +46,11 @@ class Design:
 def make_design(predictors: Predictors, moments: NoisyMoments, categories: tuple[str, ...]) -> Design:
     """Return the design of some predictors; `categories` are all of the moments, in order. Numbers are the first ones."""
     numbers = predictors.numbers
-    names = [name_term(term) for term in numbers]
     places = list(range(1, 1 + len(numbers)))
     blocks = [np.eye(len(numbers))]
     for name in predictors.categories:
         values = declared_values(dict(predictors.declared)[name])
         start = moments.starts[categories.index(name)]
-        names += [f"{name} = {'(missing)' if value is None else value}" for value in values[1:]]
         places += range(start + 1, start + len(values))
         blocks.append(np.eye(len(values) - 1) - 1.0 / len(values))
     penalty = np.zeros((len(places), len(places)))
@@ -75,7 +60,7 @@ def make_design(predictors: Predictors, moments: NoisyMoments, categories: tuple
         at += len(block)
     centers, scales = frame_units(moments)
     count = len(numbers)
-    return Design(predictors, tuple(names), tuple(places), penalty, centers[:count], scales[:count])
+    return Design(predictors, predictor_names(predictors), tuple(places), penalty, centers[:count], scales[:count])
 
 
 def frame_units(moments: NoisyMoments) -> tuple[Floats, Floats]:

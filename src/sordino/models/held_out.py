@@ -1,24 +1,75 @@
-"""How well a classifier tells held-out units apart: AUC and calibration from their noisy counts by class and score."""
+"""How well a model predicts held-out units: R2 from their noisy moments, AUC, calibration and right classes from noisy counts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sordino.ask.queries.gradient_vector import SCORE_BIN, SCORE_BINS
-from sordino.core.estimates.curve import normal_quantile
 from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.release import Release
-from sordino.models.moments import Floats
+from sordino.models.design import frame_units
+from sordino.models.moments import Floats, NoisyMoments
 
 # Probabilities are told apart by tenths.
 _TENTHS = 10
 # A tenth with fewer rows than so many deviations of its noise says nothing of its share.
 _LEAST_ROWS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """The R2 of a model of all other units on those that were held out, with the interval of its noise."""
+
+    r2: float
+    lower: float
+    upper: float
+    confidence: float
+
+    def facts(self) -> dict[str, str]:
+        """Return what a card says of it."""
+        level = f"{100 * self.confidence:g}%"
+        return {"held-out R2": f"{self.r2:.3f} ({self.lower:.3f} to {self.upper:.3f} at {level})"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClassShare:
+    """Of the held-out rows of a class, the `share` whose class is predicted, with the interval of its noise."""
+
+    label: str
+    share: float
+    lower: float
+    upper: float
+    rows: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutClasses:
+    """The share of held-out rows whose class is predicted, with the interval of its noise, in all and by class."""
+
+    right: float
+    lower: float
+    upper: float
+    confidence: float
+    rows: float
+    classes: tuple[ClassShare, ...]
+
+    def facts(self) -> dict[str, str]:
+        """Return what a card says of it."""
+        level = f"{100 * self.confidence:g}%"
+        facts = {
+            "held-out rows predicted right": f"{self.right:.3f} ({self.lower:.3f} to {self.upper:.3f} at {level}, of the noise)"
+        }
+        for part in self.classes:
+            facts[f"of class {part.label}"] = (
+                f"{part.share:.2f} ({part.lower:.2f} to {part.upper:.2f} at {level}, of the noise)"
+            )
+        return facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +119,51 @@ class HeldOutScores:
         auc, lower, upper, confidence = map(float, data["auc"])
         parts = tuple(Calibration(*map(float, part)) for part in data["calibration"])
         return cls(auc, lower, upper, confidence, float(data["rows"]), parts)
+
+
+def measure_r2(moments: NoisyMoments, weights: Floats, target: int, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the R2 in some moments, and how far their noise may move it, to first order.
+
+    `weights` (d,) are those of a row's columns in prediction less y, which is at place `target`. With E the sum of squared errors
+    and T that about the mean of y, the R2 moves by (E / T dT - dE) / T.
+    """
+    about = np.zeros(moments.size)
+    about[0] = -float(moments.matrix[0, target] / moments.rows)
+    about[target] = 1.0
+    about *= abs(weights[target])
+    errors = max(float(weights @ moments.matrix @ weights), 0.0)
+    total = max(float(about @ moments.matrix @ about), 1e-12)
+    moved = moments.weigh(weights[None], weights)[0] - (errors / total) * moments.weigh(about[None], about)[0]
+    margin = normal_quantile(confidence) * math.sqrt(moments.variance * float(moved @ moved)) / total
+    return 1.0 - errors / total, margin
+
+
+def score_r2(moments: NoisyMoments, weights: Floats, target: int, *, confidence: float = 0.95) -> HeldOut:
+    """Return the R2 of a model of other rows in held-out ones, whose noise is independent of it."""
+    r2, margin = measure_r2(moments, weights, target, confidence=confidence)
+    return HeldOut(r2, r2 - margin, min(r2 + margin, 1.0), confidence)
+
+
+def score_predictions(moments: NoisyMoments) -> HeldOut:
+    """Return the R2 by the moments of two numbers: what is predicted, and y."""
+    centers, scales = frame_units(moments)
+    return score_r2(moments, np.array([centers[0] - centers[1], scales[0], -scales[1]]), 2)
+
+
+def score_classes(counts: Floats, deviation: float, labels: Sequence[str], *, confidence: float) -> HeldOutClasses:
+    """Return the shares that are right, of counts (classes, 2) of rows whose class is predicted wrong or right."""
+    width = normal_quantile(confidence)
+
+    def measure(wrong: float, right: float, cells: int) -> tuple[float, float, float, float]:
+        rows = max(wrong + right, 1.0)
+        share = right / rows
+        margin = width * deviation * math.sqrt(cells) * math.hypot(1 - share, share) / rows
+        return min(max(share, 0.0), 1.0), max(share - margin, 0.0), min(share + margin, 1.0), rows
+
+    wrong, right = counts.sum(axis=0).tolist()
+    share, lower, upper, rows = measure(wrong, right, len(labels))
+    parts = [ClassShare(label, *measure(row[0], row[1], 1)) for label, row in zip(labels, counts.tolist(), strict=True)]
+    return HeldOutClasses(share, min(lower, 1.0), max(upper, 0.0), confidence, rows, tuple(parts))
 
 
 def score_held_out(release: Release, *, confidence: float = 0.95) -> HeldOutScores:

@@ -5,46 +5,39 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 
 from sordino.ask.queries.moment_matrix import MomentMatrix
-from sordino.core.domain import Boolean, Category, Domain
+from sordino.core.domain import Boolean, Category
 from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
-from sordino.core.estimates.curve import normal_quantile
-from sordino.core.loss import Loss, LossArguments, show_arguments
+from sordino.core.estimates.weighted_sum import normal_quantile
+from sordino.core.loss import LossArguments, show_arguments
 from sordino.models.columns import (
+    Floats,
+    Level,
     Predictors,
     Table,
     Term,
     ask_for,
     check_folds,
-    check_loss,
     check_rows,
     declared_values,
+    domain_of,
+    factors_of,
     groups_of,
     note_rows,
+    predictor_names,
     read_predictors,
     require_column,
+    require_weight,
 )
 from sordino.models.design import Design, NoisyInverse, frame_units, invert, make_design, name_hidden
-from sordino.models.moments import Floats, NoisyMoments, join_moments, read_moments
-from sordino.models.record import (
-    ModelCard,
-    Provenance,
-    array_from_list,
-    columns_from_dict,
-    columns_to_dict,
-    make_card,
-    provenance_from_dict,
-    provenance_of,
-    quote_name,
-    quote_value,
-    save_model,
-)
+from sordino.models.held_out import HeldOut, measure_r2, score_r2
+from sordino.models.moments import NoisyMoments, join_moments, read_moments
+from sordino.models.record import PricedModel, Provenance, case_of, clip_cell, provenance_of, require_fit
 
 Of = Literal["noise", "population"]
 INTERCEPT = "intercept"
@@ -52,18 +45,8 @@ INTERCEPT = "intercept"
 _HIDDEN = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """The R2 of a model of all other units on those that were held out, with the interval of its noise."""
-
-    r2: float
-    lower: float
-    upper: float
-    confidence: float
-
-
-@dataclass(frozen=True)
-class LinearModel:
+@dataclass(frozen=True, repr=False)
+class LinearModel(PricedModel):
     """A linear regression: `coefficients` by name, in the columns' own units, and `intercept`.
 
     A category has a coefficient for each declared value but the first, "zone = b": how much rows of that value lie above rows of
@@ -85,21 +68,12 @@ class LinearModel:
     rows: float
     provenance: Provenance
     held_out: HeldOut | None = None
+    weights: str | None = None
 
     @property
     def coefficients(self) -> Mapping[str, float]:
         """The coefficient of each column, and of each value of a category but the first."""
         return dict(zip(self.names, self.values.tolist(), strict=True))
-
-    @property
-    def cost(self) -> Loss:
-        """What the model cost."""
-        return self.provenance.cost
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is to be known of the model."""
-        return self.provenance.notes
 
     def interval(self, name: str, *, confidence: float = 0.95, of: Of = "noise") -> tuple[float, float]:
         """Return the interval of a coefficient, or of the "intercept".
@@ -136,93 +110,33 @@ class LinearModel:
         """Return the prediction as an expression of SQL, over columns of the same names."""
         return linear_sql(self.predictors, self.values, self.intercept)
 
-    @property
-    def card(self) -> ModelCard:
-        """What is to be said of the model where it is published."""
+    def facts(self) -> dict[str, str]:
+        """Return what is predicted, from what, how well, and the coefficients with their intervals."""
         facts = {
             "predicts": self.y,
             "from": ", ".join(self.names),
+            **({} if self.weights is None else {"weighted by": self.weights}),
             "R2": f"{self.r2:.3f} +- {self.r2_error:.3f} at 95%, in the rows it was fitted to, estimated from noisy moments",
             "residual error": f"{self.residual_error:.4g}",
         }
         if self.held_out is not None:
-            held = self.held_out
-            facts["held-out R2"] = f"{held.r2:.3f} ({held.lower:.3f} to {held.upper:.3f} at {100 * held.confidence:g}%)"
+            facts |= self.held_out.facts()
         for name in self.names:
             low, high = self.interval(name)
             facts[f"coefficient of {name}"] = (
                 f"{self.coefficients[name]:.4g} ({low:.4g} to {high:.4g} at 95%, of the noise)"
             )
-        return make_card("linear regression", self.provenance, facts)
+        return facts
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, self)
+    def check(self) -> None:
+        """Raise ValueError where the parts of a stored model do not fit each other."""
+        size = len(predictor_names(self.predictors))
+        require_fit(len(self.names) == len(self.values) == size)
+        require_fit(self.noise_covariance.shape == self.population_covariance.shape == (size + 1, size + 1))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON data."""
-        held = self.held_out
-        return {
-            "y": self.y,
-            "terms": [list(t) if isinstance(t, tuple) else t for t in self.predictors.terms],
-            "columns": columns_to_dict(self.predictors.declared),
-            "names": list(self.names),
-            "values": self.values.tolist(),
-            "intercept": self.intercept,
-            "noise_covariance": self.noise_covariance.tolist(),
-            "population_covariance": self.population_covariance.tolist(),
-            "undetermined": list(self.undetermined),
-            "r2": self.r2,
-            "r2_error": self.r2_error,
-            "residual_error": self.residual_error,
-            "rows": self.rows,
-            "provenance": self.provenance.to_dict(),
-            "held_out": None if held is None else [held.r2, held.lower, held.upper, held.confidence],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LinearModel:
-        """Return the model that `to_dict` wrote."""
-        predictors = predictors_from_dict(data)
-        names = tuple(map(str, data["names"]))
-        values = array_from_list(data["values"])
-        noise = array_from_list(data["noise_covariance"])
-        population = array_from_list(data["population_covariance"])
-        size = len(predictors.numbers)
-        size += sum(len(declared_values(dict(predictors.declared)[name])) - 1 for name in predictors.categories)
-        if not (len(names) == len(values) == size and noise.shape == population.shape == (size + 1, size + 1)):
-            raise ValueError("the parts of a model do not fit each other")
-        held = None if data["held_out"] is None else HeldOut(*map(float, data["held_out"]))
-        r2, r2_error, residual_error, rows = (
-            float(data[name]) for name in ("r2", "r2_error", "residual_error", "rows")
-        )
-        undetermined = tuple(map(str, data["undetermined"]))
-        about = provenance_from_dict(data["provenance"])
-        return cls(
-            str(data["y"]),
-            predictors,
-            names,
-            values,
-            float(data["intercept"]),
-            noise,
-            population,
-            undetermined,
-            r2,
-            r2_error,
-            residual_error,
-            rows,
-            about,
-            held,
-        )
-
-    def __repr__(self) -> str:
-        return f"<linear regression of {self.y} on {len(self.names)} columns: R2 {self.r2:.3f}, {self.cost.describe()}>"
-
-
-def predictors_from_dict(data: Mapping[str, Any]) -> Predictors:
-    """Return the predictors of a stored model."""
-    terms = tuple(tuple(map(str, t)) if isinstance(t, list) else str(t) for t in data["terms"])
-    return Predictors(terms, columns_from_dict(data["columns"]))
+    def describe(self) -> str:
+        """Return the model in a few words."""
+        return f"linear regression of {self.y} on {len(self.names)} columns: R2 {self.r2:.3f}"
 
 
 def linear_sql(predictors: Predictors, values: Floats, intercept: float) -> str:
@@ -230,24 +144,21 @@ def linear_sql(predictors: Predictors, values: Floats, intercept: float) -> str:
     columns = dict(predictors.declared)
     parts = [repr(intercept)]
     for term, slope in zip(predictors.numbers, values.tolist(), strict=False):
-        cells = []
-        for name in (term,) if isinstance(term, str) else term:
-            column: Any = columns[name]
-            low = repr(float(column.lower))
-            high = repr(float(column.upper))
-            cells.append(f"LEAST(GREATEST({quote_name(name)}, {low}), {high})")
+        cells = [_factor_sql(factor, columns) for factor in factors_of(term)]
         parts.append(f"{slope!r} * {' * '.join(cells)}")
     at = len(predictors.numbers)
     for name in predictors.categories:
         labels = declared_values(columns[name])
-        steps = [0.0, *values[at : at + len(labels) - 1].tolist()]
+        parts.append(case_of(name, dict(zip(labels, [0.0, *values[at : at + len(labels) - 1].tolist()], strict=True))))
         at += len(labels) - 1
-        whens = [
-            f"WHEN {quote_name(name)} {'IS NULL' if label is None else f'= {quote_value(label)}'} THEN {step!r}"
-            for label, step in zip(labels, steps, strict=True)
-        ]
-        parts.append(f"CASE {' '.join(whens)} END")
     return " + ".join(parts)
+
+
+def _factor_sql(factor: str | Level, columns: dict[str, Any]) -> str:
+    if isinstance(factor, str):
+        return clip_cell(factor, columns[factor])
+    labels = declared_values(columns[factor.column])
+    return case_of(factor.column, {label: 1 if label == factor.value else 0 for label in labels})
 
 
 # ---- Fitting
@@ -260,54 +171,66 @@ def linear_regression(
     y: str,
     x: Sequence[Term],
     validate: int | None = None,
+    weights: str | None = None,
     assume_rows: int | None = None,
     **loss: Unpack[LossArguments],
 ) -> LinearModel:
-    """Return a linear regression of the number `y` on the columns `x`: numbers, categories, tuples of numbers for products.
+    """Return a linear regression of the number `y` on the columns `x`: numbers, categories, tuples for products.
 
     All moments are one question with one charge. Numbers are standardised by a first look at where they lie, so loose bounds
     cost little; a row far from all others counts less (`model.notes`). `validate=4` holds one unit in four out, chosen by a
-    public hash, for `model.held_out`, at no further loss: the model itself is then fitted to all.
+    public hash, for `model.held_out`, at no further loss: the model itself is then fitted to all. `weights` names a number of 0
+    or more with an upper bound, which a row counts by.
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     (AdaSSP: Wang 2018, arXiv 1803.02596.)
     """
-    question, predictors = moments_for(table, y=y, x=x, validate=validate, assume_rows=assume_rows)
-    check_loss(loss)
+    question, predictors = moments_for(table, y=y, x=x, validate=validate, weights=weights, assume_rows=assume_rows)
     release = ask_for(table, question, loss)
     parts = read_moments(release, question, table.domain)
     moments = join_moments(parts)
     fitted = fit_moments(moments, predictors)
-    held_out = None if len(parts) == 1 else score_held_out(parts[0], fit_moments(parts[1], predictors))
-    notes = list(note_rows(moments.rows, len(fitted.design.names) + 1))
+    held_out = None if len(parts) == 1 else _score_others(parts[0], parts[1], predictors)
+    notes = [] if weights is None else [f"a row counts by {weights!r}, as a part of its upper declared bound"]
+    notes += list(note_rows(moments.rows, len(fitted.design.names) + 1))
     notes += [
         f"the noise hides how much each of {group} does by itself: they are shrunk together"
         if "," in group
         else f"the noise hides what {group} does: it is shrunk"
         for group in fitted.hidden_groups
     ]
-    return fitted.finish(y, predictors, moments, provenance_of(release, tuple(notes)), held_out)
+    return replace(
+        fitted.finish(y, predictors, moments, provenance_of(release, tuple(notes)), held_out), weights=weights
+    )
+
+
+def _score_others(held: NoisyMoments, others: NoisyMoments, predictors: Predictors) -> HeldOut:
+    fitted = fit_moments(others, predictors)
+    return score_r2(held, fitted.weights, fitted.target)
 
 
 def moments_for(
-    table: Table, *, y: str, x: Sequence[Term], validate: int | None, assume_rows: int | None
+    table: Table,
+    *,
+    y: str,
+    x: Sequence[Term],
+    validate: int | None,
+    assume_rows: int | None,
+    weights: str | None = None,
 ) -> tuple[MomentMatrix, Predictors]:
     """Return the question of a linear regression, and its predictors; raises what `linear_regression` raises before a charge."""
-    if not hasattr(table, "domain"):
-        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
-    domain: Domain = table.domain
+    domain = domain_of(table)
     target = require_column(domain, y, "y")
     if isinstance(target, (Category, Boolean)):
         raise QuestionRefused(
             f"y is {y!r}, which is no number: sd.models.logistic_regression predicts categories and booleans"
         )
     predictors = read_predictors(domain, x, without=y)
-    parameters = 1 + len(predictors.numbers)
-    parameters += sum(len(declared_values(dict(predictors.declared)[name])) - 1 for name in predictors.categories)
-    check_rows(assume_rows, parameters)
+    check_rows(assume_rows, 1 + len(predictor_names(predictors)))
     check_folds(validate)
-    numbers = groups_of((*predictors.numbers, y))
-    return MomentMatrix(numbers, groups_of(predictors.categories), validate or 1), predictors
+    numbers = groups_of((*predictors.numbers, y), domain)
+    weight = None if weights is None else require_weight(domain, weights)
+    return MomentMatrix(numbers, groups_of(predictors.categories, domain), validate or 1, weight), predictors
 
 
 @dataclass(frozen=True)
@@ -340,13 +263,6 @@ class FittedMoments:
         """The columns of each direction that the noise hides, in words."""
         spread = np.sqrt(np.clip(np.diag(self.moments.matrix)[list(self.design.places)], 1.0, None))
         return name_hidden(self.inverse, self.design.names, spread)
-
-    def squares(self, moments: NoisyMoments) -> tuple[float, float]:
-        """Return the sum of squared errors in some moments, and that about the mean of y."""
-        matrix = moments.matrix
-        errors = float(self.weights @ matrix @ self.weights)
-        total = float(matrix[self.target, self.target] - matrix[0, self.target] ** 2 / moments.rows)
-        return max(errors, 0.0), max(total, 1e-12)
 
     @functools.cached_property
     def noise_covariance(self) -> Floats:
@@ -389,8 +305,8 @@ class FittedMoments:
         at = np.arange(1, count + 1)
         change[at, at] = y_scale / self.design.scales
         change[0, at] = -y_scale * self.design.centers / self.design.scales
-        errors, total = self.squares(moments)
-        variance = errors / moments.rows
+        variance = max(float(self.weights @ moments.matrix @ self.weights), 0.0) / moments.rows
+        r2, r2_error = measure_r2(moments, self.weights, self.target)
         undetermined = []
         if self.inverse.hidden.any():
             hidden = self.inverse.directions[:, self.inverse.hidden]
@@ -406,8 +322,8 @@ class FittedMoments:
             change @ self.noise_covariance @ change.T,
             change @ self.population_covariance(variance) @ change.T,
             tuple(undetermined),
-            min(max(1.0 - errors / total, 0.0), 1.0),
-            min(bound_r2(moments, self, 0.95), 1.0),
+            min(max(r2, 0.0), 1.0),
+            min(r2_error, 1.0),
             y_scale * math.sqrt(variance),
             moments.rows,
             about,
@@ -428,25 +344,3 @@ def fit_moments(moments: NoisyMoments, predictors: Predictors) -> FittedMoments:
     inverse = invert(covariance, design.penalty, math.sqrt(moments.variance))
     slopes = inverse.matrix @ (matrix[places, target] - moments.rows * means * y_mean)
     return FittedMoments(moments, design, inverse, slopes, y_mean - float(slopes @ means), means)
-
-
-def bound_r2(moments: NoisyMoments, fitted: FittedMoments, confidence: float) -> float:
-    """Return how far the noise of some moments may move the R2 of a regression in them, to first order.
-
-    With E the sum of squared errors and T that about the mean of y, the R2 moves by (E / T dT - dE) / T.
-    """
-    errors, total = fitted.squares(moments)
-    about = np.zeros(moments.size)
-    about[0] = -float(moments.matrix[0, fitted.target] / moments.rows)
-    about[fitted.target] = 1.0
-    moved = moments.weigh(fitted.weights[None], fitted.weights)[0]
-    moved = moved - (errors / total) * moments.weigh(about[None], about)[0]
-    return normal_quantile(confidence) * math.sqrt(moments.variance * float(moved @ moved)) / total
-
-
-def score_held_out(moments: NoisyMoments, fitted: FittedMoments, *, confidence: float = 0.95) -> HeldOut:
-    """Return the R2 of a regression of other rows in held-out ones, whose noise is independent of it."""
-    errors, total = fitted.squares(moments)
-    r2 = 1.0 - errors / total
-    margin = bound_r2(moments, fitted, confidence)
-    return HeldOut(r2, r2 - margin, min(r2 + margin, 1.0), confidence)

@@ -24,8 +24,8 @@ from sordino.ask.queries.moment_matrix import (
 )
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
 from sordino.core.domain import Domain
-from sordino.core.estimates.curve import normal_quantile
 from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import ZCDP, Loss, PureDP
 from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, Release

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, NoReturn
 
-from sordino.core.errors import DeclarationError, arg, nearest
-from sordino.core.loss import Loss, LossArguments, read_loss, show_arguments
-from sordino.models.classification import counts_question, logistic_question
-from sordino.models.clusters import check_clusters
+from sordino.core.errors import DeclarationError, arg
+from sordino.core.loss import Loss, read_loss
 from sordino.models.columns import Table
-from sordino.models.components import components_question
-from sordino.models.linear import moments_for
-from sordino.models.poisson import poisson_question
-from sordino.models.tree import check_tree
-
-# The models by the names of their functions: the one place that lists what each is planned with.
-MODELS = {
-    "linear_regression": ("y", "x", "validate", "assume_rows"),
-    "logistic_regression": ("y", "x", "validate", "assume_rows"),
-    "poisson_regression": ("y", "x", "assume_rows"),
-    "naive_bayes": ("y", "x"),
-    "decision_tree": ("y", "x", "depth", "assume_rows"),
-    "pca": ("columns", "components", "scale"),
-    "kmeans": ("columns", "clusters", "scale", "assume_rows"),
-}
+from sordino.models.registry import LOSS_ARGUMENTS, arguments_of, load_fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,68 +34,61 @@ class ModelPlan:
         return "\n".join(f"{name:<7}{text}" for name, text in lines.items())
 
 
-@show_arguments(LossArguments)
-def plan(
-    model: str,
-    table: Table,
-    *,
-    y: str | None = None,
-    x: Sequence[Any] | None = None,
-    columns: Sequence[str] | None = None,
-    components: int | None = None,
-    clusters: int | None = None,
-    depth: int | None = None,
-    scale: bool | None = None,
-    validate: int | None = None,
-    assume_rows: int | None = None,
-    **loss: Unpack[LossArguments],
-) -> ModelPlan:
+def plan(model: str, table: Table, **arguments: Any) -> ModelPlan:
     """Return what a model would cost, by the name of its function; spends nothing, and raises what that function would.
 
-    Raises DeclarationError for another name, for an argument that the model does not have, and for one that it lacks.
+    `arguments` are those of the function: y and x, or columns, what else it takes, and epsilon, delta or rho. Raises
+    DeclarationError for another name, for an argument that the model does not have, and for one that it lacks.
     """
-    if model not in MODELS:
-        raise DeclarationError(f"is no model; {nearest(str(model), MODELS)}", key="model")
-    given: dict[str, Any] = {
-        "y": y,
-        "x": x,
-        "columns": columns,
-        "components": components,
-        "clusters": clusters,
-        "depth": depth,
-        "scale": scale,
-        "validate": validate,
-        "assume_rows": assume_rows,
-    }
-    for name, value in given.items():
-        if value is not None and name not in MODELS[model]:
-            raise DeclarationError(
-                f"{arg(f'{name}=')} does not go with {model}, which takes {', '.join(MODELS[model])}"
-            )
-    for name in ("y", "x", "columns", "components", "clusters", "depth"):
-        if name in MODELS[model] and given[name] is None:
+    takes = arguments_of(model)
+    stated = {name: value for name, value in arguments.items() if value is not None}
+    loss = {name: stated.pop(name) for name in LOSS_ARGUMENTS if name in stated}
+    for name in stated:
+        if name not in takes:
+            raise DeclarationError(f"{arg(f'{name}=')} does not go with {model}, which takes {', '.join(takes)}")
+    for name, parameter in takes.items():
+        if parameter.default is parameter.empty and name not in stated:
             raise DeclarationError(f"is missing: {model} needs it", key=name)
-    if model == "kmeans":
-        check_clusters(table, columns, clusters, assume_rows)
+    try:
+        load_fit(model)(_UnaskedTable(table), **stated, **loss)
+    except _FirstQuestion as first:
+        question = first.question
+    if question is None:
         return ModelPlan(model, read_loss(**loss), None, "depends on data")
-    if model == "decision_tree":
-        check_tree(table, y, x, depth, assume_rows)
-        return ModelPlan(model, read_loss(**loss), None, "depends on data")
-    question = _question(model, table, given)
     priced = table.plan(question, **loss)
     words = "; ".join(f"{column.names[0]}: {column.words[0]}" for column in priced.procedure.columns(0.95))
     return ModelPlan(model, priced.cost, question, f"{words}; that of what the model says depends on data")
 
 
-def _question(model: str, table: Table, given: dict[str, Any]) -> Any:
-    """Return the one question that a model is answered from."""
-    if model == "linear_regression":
-        arguments = {name: given[name] for name in MODELS[model]}
-        return moments_for(table, **arguments)[0]
-    if model == "logistic_regression":
-        return logistic_question(table, **{name: given[name] for name in MODELS[model]})[0]
-    if model == "poisson_regression":
-        return poisson_question(table, **{name: given[name] for name in MODELS[model]})[0]
-    if model == "naive_bayes":
-        return counts_question(table, y=given["y"], x=given["x"])[0]
-    return components_question(table, given["columns"], given["components"])[0]
+class _FirstQuestion(Exception):
+    """The question that a fit would have asked; None for an algorithm."""
+
+    def __init__(self, question: Any) -> None:
+        super().__init__()
+        self.question = question
+
+
+class _UnaskedTable:
+    """A table whose first question ends the fit: so a plan refuses what the fit refuses, by the same code."""
+
+    def __init__(self, table: Any, *, asks: bool = True) -> None:
+        self._table = table
+        self._asks = asks
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._table, name)
+        return _stop if name in ("adapt", "fit_model") else attribute
+
+    def over(self, selection: Any) -> _UnaskedTable:
+        """Return some rows of the table, of which nothing is asked either: what is asked of them is an algorithm's."""
+        return _UnaskedTable(self._table.over(selection), asks=False)
+
+    def ask(self, question: Any, **loss: Any) -> NoReturn:
+        """End the fit."""
+        del loss
+        raise _FirstQuestion(question if self._asks else None)
+
+
+def _stop(*arguments: Any, **options: Any) -> NoReturn:
+    del arguments, options
+    raise _FirstQuestion(None)

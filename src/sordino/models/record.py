@@ -1,36 +1,33 @@
-"""What every model says of itself: its cost, its notes, a card, and a file without pickle and without data."""
+"""What every model has: its cost, its notes, a card, a file without pickle and without data, and parts of its SQL."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import html
-import importlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from sordino.ask.queries.queryable import Adaptive
 from sordino.core.domain import Column, column_from_dict
 from sordino.core.errors import DeclarationError, SordinoError, SourceError
-from sordino.core.loss import Loss, loss_from_numbers, loss_to_numbers
-from sordino.core.neighbors import Neighbors
+from sordino.core.loss import Loss, loss_from_numbers, loss_to_numbers, read_loss
+from sordino.core.noise.rng import Rng
 from sordino.core.release import Release
+from sordino.models.columns import Floats, Predictors
+from sordino.models.registry import MODELS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _FORMAT = "sordino models 1"
-# The classes of models by the name in their files, each with the module that has it: the one place that lists them.
-KINDS = {
-    "linear regression": "sordino.models.linear.LinearModel",
-    "logistic regression": "sordino.models.classification.LogisticModel",
-    "Poisson regression": "sordino.models.poisson.PoissonModel",
-    "naive Bayes": "sordino.models.classification.NaiveBayesModel",
-    "principal components": "sordino.models.components.ComponentsModel",
-    "decision tree": "sordino.models.tree.TreeModel",
-    "k-means": "sordino.models.clusters.ClustersModel",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +54,19 @@ class Provenance:
             "notes": list(self.notes),
         }
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Provenance:
+        """Return the provenance that `to_dict` wrote."""
+        return cls(
+            str(data["table"]),
+            str(data["privacy_unit"]),
+            str(data["neighbors"]),
+            loss_from_numbers(data["cost"]),
+            str(data["charge"]),
+            bool(data["private"]),
+            tuple(map(str, data["notes"])),
+        )
+
 
 def provenance_of(release: Release, notes: tuple[str, ...]) -> Provenance:
     """Return where a model comes from that was fitted to one release."""
@@ -71,25 +81,24 @@ def provenance_of(release: Release, notes: tuple[str, ...]) -> Provenance:
     )
 
 
-def provenance_of_rows(facts: Mapping[str, str], neighbors: Neighbors, cost: Loss, words: str) -> Provenance:
-    """Return where a model comes from that was fitted to rows of a private model, by that model's facts."""
+def draw_private_rows(
+    table: Adaptive, columns: Sequence[str], *, count: int, words: str, rng: Rng | None, predict: str = "", **loss: Any
+) -> tuple[pa.Table, Provenance]:
+    """Return rows of a private model of some columns, fitted by one charge, and where a model of them comes from.
+
+    `predict` names the column that others will predict; `words` say what is made of the rows.
+    """
+    from sordino.synth.fitting import fit
+
+    total = read_loss(**loss)
+    model = fit(table, columns=list(columns), predict=predict or (), rng=rng, **loss)
+    facts = model.facts
     notes = tuple(filter(None, (words, facts.get("tier", ""))))
-    unit = neighbors.describe_unit()
-    private = facts["private"] == "true"
-    return Provenance(facts["table"], unit, neighbors.relation, cost, facts["charge"], private, notes)
-
-
-def provenance_from_dict(data: Mapping[str, Any]) -> Provenance:
-    """Return the provenance that `to_dict` wrote."""
-    return Provenance(
-        str(data["table"]),
-        str(data["privacy_unit"]),
-        str(data["neighbors"]),
-        loss_from_numbers(data["cost"]),
-        str(data["charge"]),
-        bool(data["private"]),
-        tuple(map(str, data["notes"])),
+    unit = table.neighbors.describe_unit()
+    about = Provenance(
+        facts["table"], unit, table.neighbors.relation, total, facts["charge"], facts["private"] == "true", notes
     )
+    return model.sample(rows=count, rng=Rng.secure() if rng is None else rng), about
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +135,93 @@ class ModelCard:
         return self.to_text()
 
 
+class PricedModel:
+    """What the fitted models have in common. Each is a frozen dataclass with a `provenance`, and states its own `facts`.
+
+    Its fields are its file: numbers, text, arrays, declared columns, and classes with `to_dict` and `from_dict`.
+    """
+
+    provenance: Provenance
+
+    @property
+    def cost(self) -> Loss:
+        """What the model cost."""
+        return self.provenance.cost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of the model."""
+        return self.provenance.notes
+
+    def facts(self) -> dict[str, str]:
+        """Return what its card says of it, beside what it cost and protects."""
+        return {}
+
+    def check(self) -> None:
+        """Raise ValueError where the parts of a stored model do not fit each other."""
+
+    def describe(self) -> str:
+        """Return the model in a few words."""
+        return title_of(self)
+
+    @property
+    def card(self) -> ModelCard:
+        """What is to be said of the model where it is published."""
+        return make_card(title_of(self), self.provenance, self.facts())
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
+        save_model(path, self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON data."""
+        data: dict[str, Any] = {}
+        for field in fields(typing.cast(Any, self)):
+            value = getattr(self, field.name)
+            if isinstance(value, Predictors):
+                data["terms"] = _encode(value.terms)
+                data["columns"] = columns_to_dict(value.declared)
+            elif field.name == "target":
+                data["target"] = columns_to_dict(((getattr(self, "y"), value),))  # noqa: B009
+            else:
+                data[field.name] = _encode(value)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the model that `to_dict` wrote; raises ValueError, KeyError or TypeError for what it did not write."""
+        declared = columns_from_dict(data.get("target", []))
+        # Where a model predicts a column, its name stands with its declaration.
+        stored = {"y": declared[0][0], **data} if declared else data
+        values: dict[str, Any] = {}
+        hints = typing.get_type_hints(cls)
+        for field in fields(typing.cast(Any, cls)):
+            if hints[field.name] is Predictors:
+                values[field.name] = _read_predictors(stored)
+            elif field.name == "target":
+                ((_, values["target"]),) = declared
+            elif field.name in stored:
+                values[field.name] = _decode(hints[field.name], stored[field.name])
+        model = cls(**values)
+        model.check()
+        return model
+
+    def __repr__(self) -> str:
+        return f"<{self.describe()}, {self.cost.describe()}>"
+
+
+def title_of(model: Any) -> str:
+    """Return the name of a model's kind, for cards and files."""
+    path = f"{type(model).__module__}.{type(model).__qualname__}"
+    return next(kind.title for kind in MODELS.values() if kind.path == path)
+
+
+def require_fit(fits: bool) -> None:
+    """Raise ValueError unless the parts of a stored model fit each other."""
+    if not fits:
+        raise ValueError("the parts of a model do not fit each other")
+
+
 def make_card(title: str, provenance: Provenance, facts: Mapping[str, str]) -> ModelCard:
     """Return the card of a model: what it cost and protects, and its own facts."""
     relation = provenance.neighbors.replace("_", "/")
@@ -145,9 +241,7 @@ def make_card(title: str, provenance: Provenance, facts: Mapping[str, str]) -> M
 
 def encode_model(model: Any) -> str:
     """Return a model as the text of a file."""
-    path = f"{type(model).__module__}.{type(model).__qualname__}"
-    kind = next(kind for kind, named in KINDS.items() if named == path)
-    content = {"format": _FORMAT, "kind": kind, "model": model.to_dict()}
+    content = {"format": _FORMAT, "kind": title_of(model), "model": model.to_dict()}
     return json.dumps({**content, "sha256": _checksum(content)}, allow_nan=False, indent=1)
 
 
@@ -178,11 +272,10 @@ def load(path: str | Path) -> Any:
     try:
         stored = json.loads(source.read_text(encoding="utf-8"))
         checksum = stored.pop("sha256")
-        if checksum != _checksum(stored) or stored["format"] != _FORMAT or stored["kind"] not in KINDS:
+        kinds = {kind.title: kind for kind in MODELS.values()}
+        if checksum != _checksum(stored) or stored["format"] != _FORMAT or stored["kind"] not in kinds:
             raise broken
-        module, _, name = KINDS[stored["kind"]].rpartition(".")
-        read: Callable[[Any], Any] = getattr(importlib.import_module(module), name).from_dict
-        return read(stored["model"])
+        return kinds[stored["kind"]].load_class().from_dict(stored["model"])
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError, RecursionError, SordinoError):
         raise broken from None
 
@@ -209,6 +302,58 @@ def array_from_list(data: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     return array
 
 
+def _encode(value: Any) -> Any:
+    """Return a part of a model as JSON data."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_encode(part) for part in value]
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return [_encode(getattr(value, field.name)) for field in fields(value)]
+    return value
+
+
+def _decode(kind: Any, stored: Any) -> Any:
+    """Return a part of a model of a declared type; raises ValueError or TypeError where it is none."""
+    parts = typing.get_args(kind)
+    if kind == Floats:
+        return array_from_list(stored)
+    if typing.get_origin(kind) is tuple:
+        return tuple(_decode(parts[0], part) for part in stored)
+    if parts:
+        return _decode_any(parts, stored)
+    if hasattr(kind, "from_dict"):
+        return kind.from_dict(stored)
+    if is_dataclass(kind):
+        own = typing.get_type_hints(kind).values()
+        build: Any = kind
+        return build(*(_decode(part, one) for part, one in zip(own, stored, strict=True)))
+    if kind is float:
+        return float(array_from_list(stored))
+    return kind(stored)
+
+
+def _decode_any(kinds: tuple[Any, ...], stored: Any) -> Any:
+    """Return a part of the first of several types that reads it."""
+    if stored is None and type(None) in kinds:
+        return None
+    for kind in kinds:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return _decode(kind, stored)
+    raise ValueError("a part is of none of its types")
+
+
+def _read_predictors(data: Mapping[str, Any]) -> Predictors:
+    declared = columns_from_dict(data["columns"])
+    stored = data.get("terms", [name for name, _ in declared])
+    terms = tuple(tuple(map(str, term)) if isinstance(term, list) else str(term) for term in stored)
+    known = dict(declared)
+    require_fit(all(name in known for term in terms for name in ((term,) if isinstance(term, str) else term)))
+    return Predictors(terms, declared)
+
+
 # ---- SQL of predictions
 
 
@@ -226,3 +371,43 @@ def quote_value(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     return "'" + str(value).replace("'", "''") + "'"
+
+
+def clip_cell(name: str, column: Any) -> str:
+    """Return a number's cell in SQL, clipped to its declared bounds, as predictions clip it."""
+    return f"LEAST(GREATEST({quote_name(name)}, {float(column.lower)!r}), {float(column.upper)!r})"
+
+
+# More conditions than these are nested in groups, so that no engine nests them as deep as there are values.
+_FEW = 8
+
+
+def case_of(name: str, numbers: Mapping[Any, float], *, otherwise: str = "") -> str:
+    """Return in SQL the number of a category's value; `otherwise` where it has none of them."""
+    return _nest_cases([(is_value(name, value), number) for value, number in numbers.items()], " OR ", otherwise)
+
+
+def case_below(name: str, edges: Sequence[float], numbers: Sequence[float], *, otherwise: str = "") -> str:
+    """Return in SQL the number of the bin that a cell is in: the first below the first edge, the last from the last edge on."""
+    quoted = quote_name(name)
+    whens = [(f"{quoted} < {edge!r}", number) for edge, number in zip(edges, numbers, strict=False)]
+    # What is below the last edge of several is what is below any of them.
+    return _nest_cases([*whens, (f"{quoted} IS NOT NULL", numbers[-1])], "", otherwise)
+
+
+def _nest_cases(whens: list[tuple[str, float]], joined: str, otherwise: str) -> str:
+    """Return a CASE over conditions in order; of many, one over groups, whose condition is all of theirs, or the last one's."""
+    end = f" ELSE {otherwise}" if otherwise else ""
+    if len(whens) <= _FEW:
+        return f"CASE {' '.join(f'WHEN {condition} THEN {number!r}' for condition, number in whens)}{end} END"
+    groups = [whens[i : i + _FEW] for i in range(0, len(whens), _FEW)]
+    outer = []
+    for group in groups:
+        condition = joined.join(one for one, _ in group) if joined else group[-1][0]
+        outer.append(f"WHEN {condition} THEN {_nest_cases(group, joined, '')}")
+    return f"CASE {' '.join(outer)}{end} END"
+
+
+def is_value(name: str, value: Any) -> str:
+    """Return in SQL whether a category's cell has a declared value, None for a missing one."""
+    return f"{quote_name(name)} {'IS NULL' if value is None else f'= {quote_value(value)}'}"

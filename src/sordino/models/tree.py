@@ -4,42 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from sordino.ask.queries.queryable import Adaptive
 from sordino.core.domain import Boolean, Category, Column, Integer, Real
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.loss import Loss, LossArguments, read_loss, show_arguments
+from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.noise.rng import Rng
 from sordino.models.classification import pick_classes
 from sordino.models.columns import (
+    Floats,
     Predictors,
     check_rows,
     declared_values,
+    domain_of,
     read_codes,
+    read_frame,
     read_numbers,
     read_predictors,
     require_column,
+    require_range,
 )
-from sordino.models.linear import predictors_from_dict
-from sordino.models.moments import Floats
+from sordino.models.held_out import HeldOut, HeldOutClasses, HeldOutScores
 from sordino.models.record import (
-    ModelCard,
+    PricedModel,
     Provenance,
     array_from_list,
-    columns_from_dict,
-    columns_to_dict,
-    make_card,
-    provenance_from_dict,
-    provenance_of_rows,
+    draw_private_rows,
+    is_value,
     quote_name,
-    quote_value,
-    save_model,
+    require_fit,
 )
-from sordino.synth.fitting import fit
+from sordino.models.validation import fit_validated
 
 # Rows that are drawn from the private model: more hardly move the splits.
 _ROWS = 30_000
@@ -56,6 +54,10 @@ class Leaf:
     values: Floats
     share: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the leaf as JSON data."""
+        return {"values": self.values.tolist(), "share": self.share}
+
 
 @dataclass(frozen=True)
 class Split:
@@ -70,6 +72,25 @@ class Split:
     left: Split | Leaf
     right: Split | Leaf
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the split as JSON data."""
+        return {
+            "column": self.column,
+            "cut": self.cut,
+            "places": list(self.places),
+            "left": self.left.to_dict(),
+            "right": self.right.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Split | Leaf:
+        """Return the split, or the leaf, that `to_dict` wrote."""
+        if "values" in data:
+            return Leaf(array_from_list(data["values"]), float(data["share"]))
+        cut = None if data["cut"] is None else float(array_from_list(data["cut"]))
+        sides = [cls.from_dict(data[side]) for side in ("left", "right")]
+        return cls(str(data["column"]), cut, tuple(map(int, data["places"])), sides[0], sides[1])
+
     @property
     def share(self) -> float:
         """The share of the rows that come here."""
@@ -79,8 +100,8 @@ class Split:
 Node = Split | Leaf
 
 
-@dataclass(frozen=True)
-class TreeModel:
+@dataclass(frozen=True, repr=False)
+class TreeModel(PricedModel):
     """A decision tree of `y`: classes where it is a category or boolean, else a number. `root` is its first split."""
 
     y: str
@@ -88,21 +109,15 @@ class TreeModel:
     predictors: Predictors
     root: Node
     provenance: Provenance
+    held_out: HeldOut | HeldOutScores | HeldOutClasses | None = None
+
+    # Its scores of classes are their shares, where others' are logs of odds.
+    ranks_by_shares: ClassVar[bool] = True
 
     @property
     def classes(self) -> tuple[Any, ...]:
         """The declared values of y, in order; none where it is a number."""
         return tuple(declared_values(self.target)) if isinstance(self.target, (Category, Boolean)) else ()
-
-    @property
-    def cost(self) -> Loss:
-        """What the model cost."""
-        return self.provenance.cost
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is to be known of the model."""
-        return self.provenance.notes
 
     def predict_proba(self, frame: Any) -> Floats:
         """Return the probability of each class, in declared order: (rows, classes). Raises QuestionRefused for a number."""
@@ -134,7 +149,7 @@ class TreeModel:
         """Return the expected number as an expression of SQL; for classes a list, the probability of each."""
         if not self.classes:
             return self._case(self.root, 0)
-        return [self._case(self.root, k) for k in range(len(self.classes))]
+        return self.scores_sql()
 
     def _case(self, node: Node, k: int) -> str:
         if isinstance(node, Leaf):
@@ -142,8 +157,7 @@ class TreeModel:
         name = quote_name(node.column)
         if node.cut is None:
             labels = declared_values(dict(self.predictors.declared)[node.column])
-            own = [f"{name} {'IS NULL' if labels[i] is None else f'= {quote_value(labels[i])}'}" for i in node.places]
-            test = " OR ".join(own)
+            test = " OR ".join(is_value(node.column, labels[i]) for i in node.places)
             known = None in labels
         else:
             test = f"{name} <= {node.cut!r}"
@@ -151,6 +165,10 @@ class TreeModel:
         if not known and node.left.share >= node.right.share:
             test += f" OR {name} IS NULL"
         return f"CASE WHEN {test} THEN {self._case(node.left, k)} ELSE {self._case(node.right, k)} END"
+
+    def scores_sql(self) -> list[str]:
+        """Return for each class its share as an expression of SQL."""
+        return [self._case(self.root, k) for k in range(len(self.classes))]
 
     def to_text(self) -> str:
         """Return the tree as text, a line for each split and leaf."""
@@ -177,69 +195,34 @@ class TreeModel:
             *self._lines(node.right, indent + "  "),
         ]
 
-    @property
-    def card(self) -> ModelCard:
-        """What is to be said of the model where it is published."""
-        facts = {"predicts": self.y, "from": ", ".join(name for name, _ in self.predictors.declared)}
+    def facts(self) -> dict[str, str]:
+        """Return what is predicted, from what, and the tree, a line for each split and leaf."""
+        facts = {} if self.held_out is None else self.held_out.facts()
+        facts |= {"predicts": self.y, "from": ", ".join(name for name, _ in self.predictors.declared)}
         for i, line in enumerate(self._lines(self.root, "")):
             facts[f"line {i + 1}"] = line
-        return make_card("decision tree", self.provenance, facts)
+        return facts
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file, without data and without pickle; `sd.models.load` reads it."""
-        save_model(path, self)
+    def check(self) -> None:
+        """Raise ValueError where the parts of a stored model do not fit each other."""
+        width = len(declared_values(self.target)) if isinstance(self.target, (Category, Boolean)) else 1
+        _check_node(self.root, dict(self.predictors.declared), width, MOST_DEPTH)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON data."""
-        return {
-            "target": columns_to_dict(((self.y, self.target),)),
-            "terms": list(self.predictors.terms),
-            "columns": columns_to_dict(self.predictors.declared),
-            "root": _node_to_dict(self.root),
-            "provenance": self.provenance.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TreeModel:
-        """Return the model that `to_dict` wrote."""
-        ((y, target),) = columns_from_dict(data["target"])
-        predictors = predictors_from_dict(data)
-        width = len(declared_values(target)) if isinstance(target, (Category, Boolean)) else 1
-        root = _node_from_dict(data["root"], dict(predictors.declared), width, MOST_DEPTH)
-        return cls(y, target, predictors, root, provenance_from_dict(data["provenance"]))
-
-    def __repr__(self) -> str:
-        return f"<decision tree of {self.y}, {_count_leaves(self.root)} leaves, {self.cost.describe()}>"
+    def describe(self) -> str:
+        """Return the model in a few words."""
+        return f"decision tree of {self.y}, {_count_leaves(self.root)} leaves"
 
 
-def _node_to_dict(node: Node) -> dict[str, Any]:
+def _check_node(node: Node, columns: Mapping[str, Column], width: int, depth: int) -> None:
     if isinstance(node, Leaf):
-        return {"values": node.values.tolist(), "share": node.share}
-    return {
-        "column": node.column,
-        "cut": node.cut,
-        "places": list(node.places),
-        "left": _node_to_dict(node.left),
-        "right": _node_to_dict(node.right),
-    }
-
-
-def _node_from_dict(data: Mapping[str, Any], columns: Mapping[str, Column], width: int, depth: int) -> Node:
-    if "values" in data:
-        values = array_from_list(data["values"])
-        if values.shape != (width,):
-            raise ValueError("a leaf does not fit the target")
-        return Leaf(values, float(data["share"]))
-    column = columns[str(data["column"])]
-    places = tuple(int(place) for place in data["places"])
-    cut = None if data["cut"] is None else float(array_from_list([data["cut"]])[0])
+        require_fit(node.values.shape == (width,))
+        return
+    column = columns[node.column]
     is_number = isinstance(column, (Integer, Real))
-    if depth <= 0 or is_number != (cut is not None):
-        raise ValueError("a split does not fit its column")
-    if not is_number and not all(0 <= place < len(declared_values(column)) for place in places):
-        raise ValueError("a split does not fit its column")
-    sides = [_node_from_dict(data[side], columns, width, depth - 1) for side in ("left", "right")]
-    return Split(str(data["column"]), cut, places, sides[0], sides[1])
+    require_fit(depth > 0 and is_number == (node.cut is not None))
+    require_fit(is_number or all(0 <= place < len(declared_values(column)) for place in node.places))
+    _check_node(node.left, columns, width, depth - 1)
+    _check_node(node.right, columns, width, depth - 1)
 
 
 def _first_leaf(node: Node) -> Leaf:
@@ -263,8 +246,6 @@ def goes_left(split: Split, cells: Floats) -> Any:
 
 def read_cells(predictors: Predictors, frame: Any) -> dict[str, Floats]:
     """Return the cells of a frame by column: numbers, nan where one is missing, and places of values, -1 where missing."""
-    from sordino.models.columns import read_frame
-
     table = read_frame(frame, [name for name, _ in predictors.declared])
     return {
         name: read_numbers(table[name], column)
@@ -284,6 +265,7 @@ def decision_tree(
     y: str,
     x: Sequence[str],
     depth: int,
+    validate: int | None = None,
     assume_rows: int | None = None,
     rng: Rng | None = None,
     **loss: Unpack[LossArguments],
@@ -292,15 +274,18 @@ def decision_tree(
 
     One charge fits a private model of the columns that keeps what depends on y (`sd.synth.fit(predict=y)`). The tree is grown
     over rows drawn from it, each split where it explains most (CART: Breiman, Friedman, Olshen, Stone 1984): its splits and
-    shares are as wrong as that model is. Draws come through `rng`. Raises UnknownName, QuestionRefused or DeclarationError
-    before anything is spent; BudgetExhausted, ChargedError as ask.
+    shares are as wrong as that model is. Draws come through `rng`. `validate=4` leaves one unit in four out, and scores the
+    tree on them for 15% of the loss. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent;
+    BudgetExhausted, ChargedError as ask.
     """
     predictors, target = check_tree(table, y, x, depth, assume_rows)
-    total = read_loss(**loss)
-    draws = Rng.secure() if rng is None else rng
+    if validate is not None:
+        arguments: dict[str, Any] = {"y": y, "x": x, "depth": depth, "rng": rng}
+        validated: TreeModel = fit_validated(decision_tree, table, validate, loss, **arguments)
+        return validated
+    words = "the tree is grown over rows drawn from a private model of the columns"
     names = [name for name, _ in predictors.declared]
-    model = fit(table, columns=[*names, y], predict=y, rng=rng, **loss)
-    rows = model.sample(rows=_ROWS, rng=draws)
+    rows, about = draw_private_rows(table, [*names, y], count=_ROWS, words=words, rng=rng, predict=y, **loss)
     cells = read_cells(predictors, rows)
     column = rows.column(y).to_pylist()
     if isinstance(target, (Category, Boolean)):
@@ -312,25 +297,17 @@ def decision_tree(
         known = ~np.isnan(outcomes[:, 0])
     cells = {name: values[known] for name, values in cells.items()}
     root = grow(predictors, cells, outcomes[known], depth)
-    words = "the tree is grown over rows drawn from a private model of the columns"
-    return TreeModel(y, target, predictors, root, provenance_of_rows(model.facts, table.neighbors, total, words))
+    return TreeModel(y, target, predictors, root, about)
 
 
 def check_tree(table: Any, y: Any, x: Any, depth: Any, assume_rows: int | None) -> tuple[Predictors, Column]:
     """Return the columns of a tree, and what it predicts; raises what `decision_tree` raises before a charge."""
-    if not hasattr(table, "domain"):
-        raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
-    target = require_column(table.domain, y, "y")
+    target = require_column(domain_of(table), y, "y")
     predictors = read_predictors(table.domain, x, without=y)
     if any(isinstance(term, tuple) for term in predictors.terms):
         raise QuestionRefused("a tree takes columns by themselves: leave out products")
     for name, column in ((y, target), *predictors.declared):
-        lower = getattr(column, "lower", 0)
-        upper = getattr(column, "upper", 1)
-        if lower is None or upper is None or lower >= upper:
-            raise QuestionRefused(f"{name!r} has no declared range that it varies in: declare lower and upper bounds")
-        if isinstance(column, (Category, Boolean)) and len(declared_values(column)) < 2:
-            raise QuestionRefused(f"{name!r} is declared with one value, so nothing depends on it: leave it out")
+        require_range(name, column)
     if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= MOST_DEPTH:
         raise DeclarationError(f"must be a whole number from 1 to {MOST_DEPTH}", key="depth")
     check_rows(assume_rows, 2**depth)

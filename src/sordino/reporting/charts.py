@@ -36,9 +36,10 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     - learn.NoiseShape: the law of a bare mechanism's noise, and where `confidence` of its draws lie;
     - HistogramPlan: the error of bins together; a Plan, or several of one question at several losses (the first is marked):
       expected error against the loss;
-    - a fitted model: what each column moves, with its interval, or components and centers as a table of colors;
+    - a fitted model: what each column moves, with its interval (of boosted histograms its whole shape), or components and
+      centers as a table of colors;
     - a Series: its released numbers and running totals over time, each with its band; a Ledger: what was spent over time,
-      under its cap and its allowance;
+      under its cap and its allowance; a Belief (`explain --plot`): how sure anybody can become, by how sure they were;
     - of the local model: an estimate, a distribution, a choice of protocol, or a simulation;
     - an Audit: claimed against shown epsilon, and the outputs of both neighbors; an Attack, or Attacks: achieved, guessing
       and allowed; ClosestRecords: how far published rows lie from the closest ones.
@@ -52,6 +53,11 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     with unchecked():
         chart, caption = draw(thing, confidence, title)
         return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), caption)
+
+
+def is_drawn(thing: Any) -> bool:
+    """Return whether `plot` draws a thing by its type."""
+    return type(thing) in _drawers()[0]
 
 
 def svg_drawer() -> Callable[[Any], str] | None:
@@ -122,6 +128,7 @@ def _drawer(thing: Any) -> Drawer:
 @cache
 def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     """Return what draws a thing of each type, and what draws a list of them."""
+    from sordino.core.accounting.belief import Belief
     from sordino.core.ledger.ledger import Ledger
     from sordino.lab.learn.bare_noise import NoiseShape
     from sordino.lab.risk.assessment import RiskAssessment
@@ -134,6 +141,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     from sordino.models.classification import LogisticModel, NaiveBayesModel
     from sordino.models.clusters import ClustersModel
     from sordino.models.components import ComponentsModel
+    from sordino.models.histograms import HistogramsModel
     from sordino.models.linear import LinearModel
     from sordino.reporting import (
         budget_charts,
@@ -157,6 +165,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         Neighborhoods: neighborhood_charts.draw,
         Series: series_charts.draw,
         Ledger: budget_charts.draw,
+        Belief: odds_icons.draw_belief,
         LocalNoise: neighborhood_charts.draw_local_noise,
         NoiseShape: neighborhood_charts.draw_noise,
         risks.Risks: risks.draw,
@@ -183,6 +192,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         LogisticModel: model_charts.draw_logistic,
         NaiveBayesModel: model_charts.draw_naive_bayes,
         ComponentsModel: model_charts.draw_components,
+        HistogramsModel: model_charts.draw_histograms,
         ClustersModel: model_charts.draw_clusters,
     }
     several: dict[type, Drawer] = {risks.Risks: risks.draw_columns, Representation: representations.draw_several}

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from sordino.models.clusters import ClustersModel
     from sordino.models.columns import Predictors
     from sordino.models.components import ComponentsModel
+    from sordino.models.histograms import HistogramsModel
     from sordino.reporting.picture import AnyChart
 
 _WIDTH = 380
 # Rows and classes of one picture.
 _MOST_ROWS = 60
 _MOST_CLASSES = 8
+# Panels of shapes, and how wide each is.
+_MOST_PANELS = 12
+_PANEL = 240
 _SCALE = ["#b2552a", "#ffffff", "#0072b2"]
 
 
@@ -95,7 +99,7 @@ def draw_naive_bayes(model: NaiveBayesModel, confidence: float, title: str | Non
     classes = [str(one) for one in model.classes][:_MOST_CLASSES]
     rows = []
     labels: list[str] = []
-    for (name, column), edges, ratios in zip(model.declared, model.edges, model.ratios, strict=True):
+    for (name, column), edges, ratios in zip(model.predictors.declared, model.edges, model.ratios, strict=True):
         values = [f"{name}: {value}" for value in _values_of(column, edges, len(ratios))]
         labels += values
         for value, of_classes in zip(values, ratios, strict=True):
@@ -107,6 +111,50 @@ def draw_naive_bayes(model: NaiveBayesModel, confidence: float, title: str | Non
     notes = ["1x: as often as in all rows; 2x: twice as often within the class", *_left_out(len(labels) - len(order))]
     chart = _heat([row for row in rows if row["row"] in order], order, classes, axis=model.y)
     return _titled(chart, title or f"What tells {model.y}, by naive Bayes", notes, model)
+
+
+def draw_histograms(model: HistogramsModel, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of boosted histograms, and its title: a panel a column, its shape as steps with the band of the noise."""
+    import altair as alt
+
+    axis = f"log-odds of {model.y}" if model.classes else f"change of {model.y}"
+    # Those that move the prediction most come first.
+    shapes = sorted(model.shapes, key=lambda shape: float(shape.values.min() - shape.values.max()))[:_MOST_PANELS]
+    lows, highs = zip(*(model.interval(shape.column, confidence=confidence) for shape in shapes), strict=True)
+    scale = alt.Scale(domain=[min(float(low.min()) for low in lows), max(float(high.max()) for high in highs)])
+    panels = []
+    for shape, low, high in zip(shapes, lows, highs, strict=True):
+        rows: list[dict[str, Any]] = [
+            {"name": label, "value": float(value), "low": float(below), "high": float(above)}
+            for label, value, below, above in zip(model.labels(shape.column), shape.values, low, high, strict=True)
+        ]
+        y = alt.Y("value:Q", title=axis, scale=scale)
+        if shape.is_number:
+            # The last bin ends where the column does; a missing cell has no place on the axis.
+            bins = len(shape.edges) - 1
+            rows = [row | {"at": float(edge)} for row, edge in zip(rows[:bins], shape.edges, strict=False)]
+            rows.append(rows[-1] | {"at": float(shape.edges[-1])})
+            base = alt.Chart(data_of(rows)).encode(x=alt.X("at:Q", title=shape.column))
+            band = base.mark_area(interpolate="step-after", opacity=0.3, color=COLORS[0]).encode(
+                y=alt.Y("low:Q", title=axis, scale=scale), y2="high:Q"
+            )
+            line = base.mark_line(interpolate="step-after", color=COLORS[0]).encode(y=y)
+        else:
+            order = [row["name"] for row in rows]
+            base = alt.Chart(data_of(rows)).encode(
+                x=alt.X("name:N", title=shape.column, sort=order, axis=alt.Axis(labelAngle=-40, labelLimit=110))
+            )
+            band = base.mark_rule(strokeWidth=1.6, color="#222222").encode(
+                y=alt.Y("low:Q", title=axis, scale=scale), y2="high:Q"
+            )
+            line = base.mark_point(filled=True, size=60, opacity=1, color=COLORS[0]).encode(y=y)
+        panels.append(alt.layer(band, line).properties(width=_PANEL, height=140))
+    notes = [f"bands: {100 * confidence:g}% intervals of the noise; 0 is the mean over the rows"]
+    notes += (
+        [f"{len(model.shapes) - len(shapes)} more columns are not drawn"] if len(model.shapes) > len(shapes) else []
+    )
+    chart = alt.concat(*panels, columns=2)
+    return _titled(chart, title or f"What moves {model.y}, by boosted histograms", notes, model)
 
 
 def draw_components(model: ComponentsModel, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -179,13 +227,14 @@ def _spans(predictors: Predictors) -> dict[str, float]:
     from itertools import product
     from math import prod
 
-    from sordino.models.columns import name_term
+    from sordino.models.columns import factors_of, name_term
 
     bounds = {name: (float(column.lower), float(column.upper)) for name, column in _bounded(predictors)}
     spans = {}
     for term in predictors.numbers:
-        names = (term,) if isinstance(term, str) else term
-        corners = [prod(corner) for corner in product(*(bounds[name] for name in names))]
+        # A category's value is a factor of 0 or 1.
+        ends = [bounds[factor] if isinstance(factor, str) else (0.0, 1.0) for factor in factors_of(term)]
+        corners = [prod(corner) for corner in product(*ends)]
         spans[name_term(term)] = max(corners) - min(corners)
     return spans
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from sordino.core.accounting.belief import posterior_bounds
+from sordino.core.accounting.belief import Belief, posterior_bounds
 from sordino.core.errors import DeclarationError, arg
+from sordino.core.loss import round_up
 from sordino.lab.risk.table_choice import TableChoice
 from sordino.reporting.picture import COLORS, add_title, data_of, title_of
 
@@ -267,3 +268,39 @@ def _band(tradeoff: Tradeoff) -> list[Any]:
 
 def _rows(points: Sequence[tuple[float, float, float]]) -> list[dict[str, Any]]:
     return [{"epsilon": e, "error": t, "posterior": q} for e, t, q in points]
+
+
+def draw_belief(belief: Belief, confidence: float, title: str | None) -> tuple[AnyChart, str]:
+    """Return the chart of what anybody can come to believe, from whatever they believed before, and its title.
+
+    Raises DeclarationError where nothing bounds the belief.
+    """
+    import altair as alt
+
+    del confidence
+    if not math.isfinite(belief.epsilon):
+        raise DeclarationError("nothing bounds what this release reveals at its delta: there is no curve to draw")
+    rows = []
+    for percent in range(1, 100):
+        least, most = posterior_bounds(belief.epsilon, prior=percent / 100)
+        rows.append({"before": percent / 100, "least": least, "most": most})
+    x = alt.X(
+        "before:Q", title="how sure before", axis=alt.Axis(format="%", tickCount=5), scale=alt.Scale(domain=[0, 1])
+    )
+    y = alt.Y(
+        "least:Q", title="how sure afterwards", axis=alt.Axis(format="%", tickCount=5), scale=alt.Scale(domain=[0, 1])
+    )
+    base = alt.Chart(data_of(rows)).encode(x=x)
+    band = base.mark_area(opacity=0.25, color=COLORS[0]).encode(y=y, y2="most:Q")
+    unmoved = base.mark_line(strokeDash=[5, 3], color="#555555").encode(y="before:Q")
+    even = [
+        {"before": 0.5, "at": at, "word": word} for at, word in ((belief.most, belief.percent), (1 - belief.most, ""))
+    ]
+    points = alt.Chart(data_of(even)).encode(x=x, y="at:Q")
+    marks = points.mark_point(filled=True, size=60, color=COLORS[1], opacity=1)
+    word = points.mark_text(color=COLORS[1], align="right", dx=-8, dy=-6).encode(text="word:N")
+    note = "band: wherever the answer may move them; dashed: as sure as before; points: from even odds"
+    if belief.chance:
+        note += f"; each end is passed with probability at most {round_up(belief.chance, digits=2)}"
+    chart = (band + unmoved + marks + word).properties(width=360, height=360)
+    return add_title(chart, title or "What anyone can come to believe of one person", [note], width=620)

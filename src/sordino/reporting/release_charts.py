@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.core.estimates.computed import Computed
+from sordino.core.estimates.choices import Ranks
 from sordino.core.estimates.estimate import explain_no_ends
 from sordino.core.estimates.noisy import Noisy
-from sordino.core.estimates.ranks import Ranks
+from sordino.core.estimates.replicates import Computed
 from sordino.core.estimates.selected import Selected
 from sordino.core.estimates.table_cells import TableCells, name_table
 from sordino.core.estimates.weighted_sum import WeightedSum

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sordino.core.notebook_tables import html_table
 from sordino.core.release import show_cells, show_number
+from sordino.core.text_table import html_table
 from sordino.reporting.picture import render
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.core.errors import DeclarationError
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.reporting.picture import COLORS, data_of, mark_title, title_of
 from sordino.reporting.synth import SEEDED, Histograms, bins_of, draw_histograms
 from sordino.synth.encoded_column import encode_table, label_of

@@ -6,11 +6,10 @@ They see released values and public parameters only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.clipping.concave_fit import losses_by_bound
-from sordino.core.estimates.curve import NoisyCurve
+from sordino.ask.clipping.contribution_bounds import losses_by_bound
+from sordino.core.estimates.weighted_sum import NoisyCurve
 from sordino.reporting.picture import COLORS, SEEDED, add_title, data_of, join_panels
 
 if TYPE_CHECKING:
@@ -30,28 +29,18 @@ def draw_bounds(release: Release, confidence: float, title: str | None) -> tuple
     release.interval(confidence)
     bounds_text = f"{release.lower:,} to {release.upper:,}" if release.found else "none found"
     sides = list(dict.fromkeys(release.keys[0].labels))
-    notes = [*release.notes, *_read(release, sides, confidence), release.summary()]
     panels = [_side(release, str(side), confidence) for side in sides] or [_ends(release)]
+    if sides:
+        note = f"clipped sums, with {100 * confidence:g}% intervals"
+    else:
+        note = "the two bounds; this method releases no sum" if release.found else "no bounds were found"
     if " by ladder of " in release.question:
         panels.append(_tradeoff(release))
-        notes.append(
-            "right: what clipping loses of the smoothed sums, the noise of each sum, and the root mean square of both"
-        )
+        note = f"left: {note}; right: expected error, by clipping and by noise"
+    notes = [f"{note}; cost: {release.cost.describe()}"]
     title = title or f"{release.question}: {bounds_text}"
     mark = None if release.private else SEEDED
-    return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
-
-
-def _read(release: Release, sides: Sequence[object], confidence: float) -> list[str]:
-    """Return how the picture is read: what the band is, or that no sum was released, and why a bound has no panel."""
-    if not sides:
-        points = "points: the two bounds; this method releases no sum, so no curve can be drawn"
-        return [points] if release.found else []
-    words = [f"band: {100 * confidence:g}% interval of each sum"]
-    for side, bound in (("lower", release.lower), ("upper", release.upper)):
-        if side not in sides:
-            words.append(f"{side} bound: {bound:,}; no sums were released for it, so it has no curve")
-    return words
+    return add_title(join_panels(panels), title, notes, width=60 + 460 * len(panels), mark=mark)
 
 
 def _side(release: Release, side: str, confidence: float) -> Any:
@@ -158,15 +147,12 @@ def draw_caps(release: Release, confidence: float, title: str | None) -> tuple[A
     # This refuses a confidence outside (0, 1).
     release.interval(confidence)
     caps_text = ", ".join(f"{name} = {value:,}" for name, value in release.value.items())
-    notes = [
-        *release.notes,
-        f"band: {100 * confidence:g}% interval of what is lost, of the units that are visible",
-        release.summary(),
-    ]
+    band = f"band: {100 * confidence:g}% interval of what is lost, of the units that are visible"
+    notes = [f"{band}; cost: {release.cost.describe()}"]
     panels = [_caps_panel(release, name, confidence) for name in release.value]
     title = title or f"{release.question}: {caps_text}"
     mark = None if release.private else SEEDED
-    return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
+    return add_title(join_panels(panels), title, notes, width=60 + 460 * len(panels), mark=mark)
 
 
 def _caps_panel(release: Release, name: str, confidence: float) -> Any:

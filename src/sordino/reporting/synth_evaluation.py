@@ -1,18 +1,23 @@
 """The page about a synthetic table: an evaluation's figures in words, tables and pictures, each cost once and the total.
 
 It sees released figures, or NOT PRIVATE ones that say so.
+
+One self-contained page about a synthetic table: how far it lies from its original, each figure with its cost.
+
+It sees text, numbers and finished pictures; not where they came from. All words are escaped, and nothing is loaded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sordino.reporting.charts import svg_drawer
+from sordino.reporting.picture import render
 from sordino.reporting.synth import Histograms, Matrices, Ways, bins_of
-from sordino.reporting.synth_page import Section, Sheet, sheet_page
 from sordino.reporting.synth_shapes import Densities, Heat, scale_of
 from sordino.synth.evaluation.distributions import LEVELS
 from sordino.synth.evaluation.figure import Figure, round_up
@@ -25,6 +30,64 @@ if TYPE_CHECKING:
     from sordino.synth.evaluation.violations import Violation
     from sordino.synth.evaluation.workload import SetError, Workload
     from sordino.synth.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """State one part: its title, what it cost (or that it is NOT PRIVATE, or free), words, a table, pictures as SVG."""
+
+    title: str
+    cost: str
+    words: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    drawings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Hold a page: its title, facts in lines, sections; `alarm` is shown at the top, None if all is private."""
+
+    title: str
+    facts: tuple[str, ...]
+    sections: tuple[Section, ...]
+    alarm: str | None
+    remarks: tuple[str, ...] = ()
+
+
+def sheet_from(plain: Mapping[str, Any]) -> Sheet:
+    """Return the page that was written as JSON data."""
+    sections = [
+        Section(
+            one["title"],
+            one["cost"],
+            tuple(one["words"]),
+            tuple(one["head"]),
+            tuple(tuple(row) for row in one["rows"]),
+            tuple((caption, drawing) for caption, drawing in one["drawings"]),
+        )
+        for one in plain["sections"]
+    ]
+    return Sheet(plain["title"], tuple(plain["facts"]), tuple(sections), plain["alarm"], tuple(plain["remarks"]))
+
+
+def redraw(sheet: Sheet, draw: Callable[[str], str]) -> Sheet:
+    """Return the page with each drawing made of what stood in its place, such as SVG of a specification."""
+    sections = [
+        replace(one, drawings=tuple((caption, draw(drawing)) for caption, drawing in one.drawings))
+        for one in sheet.sections
+    ]
+    return replace(sheet, sections=tuple(sections))
+
+
+def sheet_page(sheet: Sheet) -> str:
+    """Return the page as HTML; its policy forbids the browser to load or run anything.
+
+    >>> "<script>" in sheet_page(Sheet("<script>", (), (), None))
+    False
+    """
+    return render("evaluation.html", sheet=sheet)
+
 
 _ALARM = (
     "NOT PRIVATE: computed on the rows of the original themselves, without noise. Do not publish this page; it is for "

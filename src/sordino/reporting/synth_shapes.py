@@ -112,11 +112,12 @@ def draw_densities(made: Densities, confidence: float, title: str | None) -> tup
     if made.scale.kind == _TIME:
         x: Any = alt.X("start:T", title=made.column, scale=alt.Scale(domain=ends))
     else:
-        more = {"constant": made.scale.constant} if made.scale.kind == "symlog" else {}
-        scale = alt.Scale(type=made.scale.kind, domain=ends, nice=False, zero=False, **more)  # type: ignore[arg-type]
+        more: dict[str, Any] = {"constant": made.scale.constant} if made.scale.kind == "symlog" else {}
+        more["type"] = made.scale.kind
+        scale = alt.Scale(domain=ends, nice=False, zero=False, **more)
         # each tick in its own unit: a common one would write all but the largest as 0
-        words = {"values": _ticks(made.scale, *ends), "labelExpr": "format(datum.value, '~s')"}
-        axis = alt.Axis(**words) if made.scale.kind == "symlog" else alt.Axis()  # type: ignore[arg-type]
+        words: dict[str, Any] = {"values": _ticks(made.scale, *ends), "labelExpr": "format(datum.value, '~s')"}
+        axis = alt.Axis(**words) if made.scale.kind == "symlog" else alt.Axis()
         x = alt.X("start:Q", title=made.column, scale=scale, axis=axis)
     y = alt.Y("share:Q", title="share of rows in a bar", axis=alt.Axis(format="~%"))
     base = alt.Chart(data_of(rows)).encode(x=x, x2="end:T" if made.scale.kind == _TIME else "end:Q", color=color)

@@ -23,7 +23,7 @@ from sordino.ask.queries.series import (
     read_period,
 )
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.estimates.series_cells import SeriesCells
+from sordino.core.estimates.weighted_sum import SeriesCells
 from sordino.core.lazy import load_feature
 from sordino.core.noise.laws import DiscreteGaussian
 from sordino.core.release import Key, Output, Release

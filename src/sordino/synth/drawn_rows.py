@@ -59,19 +59,27 @@ class ColumnLaw:
         return keys
 
     def runs_of(self, codes: Codes, keys: Codes) -> tuple[Codes, Codes]:
-        """Return for each row the first and the last step of the keys that share the code of its key; `codes` are by key."""
+        """Return for each row the first and the last step of the keys that share the code of its key; `codes` are by key.
+
+        Only keys that have rows in the model count: a tail that no row is drawn from may be as long as the declared bounds.
+        """
         count = int(codes.max()) + 1
         low = np.full(count, self.last, dtype=np.int64)
         high = np.full(count, self.first, dtype=np.int64)
-        of_values = codes[: len(self.starts)]
-        np.minimum.at(low, of_values, self.starts)
-        np.maximum.at(high, of_values, self.starts + self.widths - 1)
+        likely = np.flatnonzero(self.weights > 0)
+        of_values = codes[likely]
+        np.minimum.at(low, of_values, self.starts[likely])
+        np.maximum.at(high, of_values, self.starts[likely] + self.widths[likely] - 1)
         # A code of missing cells alone has no run: all values are open to what is drawn in their place.
         low, high = np.where(low > high, self.first, low), np.where(low > high, self.last, high)
         return low[codes[keys]], high[codes[keys]]
 
     def draw(self, low: Codes, high: Codes, rng: Rng) -> Codes:
-        """Return a step in [low, high] for each row, by the law of the column within it, or evenly where that has nothing."""
+        """Return a step in [low, high] for each row, by the law of the column within it.
+
+        Where the law has nothing there, the step is drawn evenly between two parts of it, and beyond its last or before its
+        first rows the nearest step is taken: a tail without rows may be as long as the declared bounds.
+        """
         below = np.concatenate([[0.0], np.cumsum(self.weights)])
         start, end = self._share_below(low, below), self._share_below(high + 1, below)
         uniform = rng.uniform_doubles(len(low))
@@ -80,6 +88,7 @@ class ColumnLaw:
         within = (at - below[keys]) / np.maximum(self.weights[keys], 1e-300) * self.widths[keys]
         by_law = self.starts[keys] + np.floor(np.clip(within, 0.0, self.widths[keys] - 1.0)).astype(np.int64)
         evenly = low + np.floor(uniform * (high - low + 1)).astype(np.int64)
+        evenly = np.where(start >= below[-1] - _LEAST, low, np.where(end <= _LEAST, high, evenly))
         drawn: Codes = np.clip(np.where(end - start > _LEAST, by_law, evenly), low, high)
         return drawn
 

@@ -38,7 +38,7 @@ from sordino.ask.queries.expressions.nodes import (
     walk,
 )
 from sordino.ask.queries.expressions.times import moment_constant
-from sordino.ask.queries.formulas import check_conditions, is_condition, to_tree
+from sordino.ask.queries.post_processing import check_conditions, is_condition, to_tree
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.evaluation import OF_ONE, Tree, Truth, evaluate, evaluate_truth

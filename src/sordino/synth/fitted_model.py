@@ -6,7 +6,7 @@ It knows released numbers only; what is asked next is decided elsewhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,11 +86,13 @@ def fit_field(
     sweeps: int,
     potentials: dict[tuple[int, ...], Floats],
     last: bool = False,
+    restrained: Mapping[Pair, Floats] | None = None,
 ) -> MarkovRandomField:
     """Return the field fitted to the one-way counts and to the measured tables that a clique holds.
 
     It begins with earlier `potentials`, which are renewed. Of the `last` field rows are drawn: there, pairs that rise or fall
-    together strongly are as correlated as they were read.
+    together strongly are as correlated as they were read. `restrained` are tables of pairs that were not measured, to which
+    the field is held as if it had been read.
 
     In the end every table counts `rows`: soft measurements that disagree leave a total of their own, farther from the truth
     than the estimate that all one-way counts make together.
@@ -120,6 +122,11 @@ def fit_field(
         else:
             readings[columns[0], columns[1]] = cells
             measurements.append((columns, cells, max(_READ * possible.variance, HARDEST * rows)))
+    measurements += [
+        (pair, table, HARDEST * rows)
+        for pair, table in (restrained or {}).items()
+        if pair not in measured and field.tree.home(pair, sizes) is not None
+    ]
     factors = [
         Factor(columns, counts, softness, potentials.get(columns, np.zeros_like(counts)).copy())
         for columns, counts, softness in measurements
@@ -136,7 +143,7 @@ def fit_field(
             home = field.tree.require_home(pair, sizes)
             fitted = marginal(field.tables[home], field.tree.cliques[home], pair)
             readings[pair] = _keep_moment(compressed, pair, fitted, noisy)
-        meet_moments(field, compressed, readings)
+        meet_moments(field, compressed, readings, {pair: measured[pair].variance for pair in readings})
     return field
 
 

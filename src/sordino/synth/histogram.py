@@ -22,7 +22,7 @@ from sordino.core.errors import DeclarationError, QuestionRefused, nearest
 from sordino.core.loss import Loss, LossArguments, Number, PureDP, format_number, read_loss, show_arguments, to_fraction
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.core.noise.rng import Rng
-from sordino.core.notebook_tables import align_cells, html_table
+from sordino.core.text_table import align_cells, html_table
 from sordino.synth.encoded_column import (
     Codes,
     EncodedColumn,

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sordino.ask.queries.adaptive.distance_to import PARTS, Distances
-from sordino.ask.queries.adaptive.marginal import ContingencyTable, MarginalQuery
+from sordino.ask.queries.adaptive.marginal import PARTS, ContingencyTable, Distances, MarginalQuery
 from sordino.ask.queries.queryable import Queryable
 from sordino.ask.queries.sensitivity_rules import count_sensitivity
 from sordino.core.accounting.gaussian_dp import vectors_rho_for

@@ -15,11 +15,11 @@ from sordino.ask.queries.expressions.nodes import Connective, Node
 from sordino.ask.queries.sql.parse import SqlText, parse_sql
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.estimates.curve import normal_quantile
 from sordino.core.estimates.model_estimate import KIND_WORDS
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.noise.rng import Rng
-from sordino.core.notebook_tables import align_cells, html_table
 from sordino.core.release import Release
+from sordino.core.text_table import align_cells, html_table
 from sordino.synth.answers import ModelParts, answer_question
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.drawn_rows import DrawnRows, column_law

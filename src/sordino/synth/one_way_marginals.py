@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -270,18 +271,34 @@ def _project_shown(column: EncodedColumn, noisy: Floats, variance: float, counts
 def _shown_range(counts: Floats, deviation: float, most: float) -> tuple[int, int]:
     """Return the keys between the two tails that hold no more than noise does, one by one and summed from their end.
 
-    A tail is no longer than it surely holds `most` rows or fewer.
-
     The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
     """
-    noise = deviation * np.sqrt(np.arange(1, len(counts) + 1))
-    bound = np.minimum(_TAIL * noise, most - noise)
-    from_below, from_above = (
-        np.flatnonzero((np.cumsum(c) > bound) | (c > _TAIL * deviation)) for c in (counts, counts[::-1])
-    )
-    if not len(from_below) or not len(from_above):
+    from_below, from_above = (_hidden_tail(c, deviation, most) for c in (counts, counts[::-1]))
+    if from_below + from_above >= len(counts):
         return 0, len(counts)
-    return int(from_below[0]), len(counts) - int(from_above[0])
+    return from_below, len(counts) - from_above
+
+
+def _hidden_tail(counts: Floats, deviation: float, most: float) -> int:
+    """Return how many counts from the first on are a tail that hides in noise, and surely holds `most` rows or fewer.
+
+    That is sure of counts whose sum has little noise, and of those beside which the counts fall so steeply that a geometric
+    series beyond would hold less than one count's noise: there noise may add as much again.
+    """
+    sums = np.cumsum(counts)
+    noise = deviation * np.sqrt(np.arange(1, len(counts) + 1))
+    hidden = _leading((sums <= _TAIL * noise) & (counts <= _TAIL * deviation))
+    certain = _leading(sums[:hidden] <= most - noise[:hidden])
+    # Of the counts beside a tail the nearer is taken to be as large, and the next as small, as noise allows.
+    nearer = np.maximum(counts[1:-1], 0.0) + _RARE * deviation
+    ratio = nearer / np.maximum(counts[2:] - _RARE * deviation, nearer)
+    steep = (ratio < 1.0) & (nearer * ratio < (1.0 - ratio) * deviation) & (sums[:-2] <= 2.0 * most)
+    return max(certain, int(np.flatnonzero(steep[:hidden]).max(initial=-1)) + 1)
+
+
+def _leading(holds: Any) -> int:
+    """Return how many places from the first on hold."""
+    return len(holds) if holds.all() else int(holds.argmin())
 
 
 def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:

@@ -1,9 +1,9 @@
 """Rules together: whether some row keeps to all of them, and how drawn rows are completed so that every row does.
 
 Rules that share columns are a group. Of a row that breaks one, each rule in turn changes what it may (`Rule.complete`),
-a few times over. A row that still breaks one takes the group's columns from a drawn row that does not, and where none is
-drawn, from the row by which the rules were found to be possible when they were declared: so there always is one, and
-nothing is drawn for ever. Knows no data.
+sums and orders together, a few times over. A row that still breaks one takes the group's columns from a drawn row that does
+not, one with the same cells missing where there is one, and where none is drawn, from the row by which the rules were found
+to be possible when they were declared: so there always is one, and nothing is drawn for ever. Knows no data.
 """
 
 from __future__ import annotations
@@ -18,10 +18,21 @@ from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError
 from sordino.core.noise.rng import Rng
 from sordino.synth.drawn_rows import DrawnRows, Mask, empty_rows
-from sordino.synth.encoded_column import EncodedColumn
+from sordino.synth.encoded_column import Codes, EncodedColumn
 from sordino.synth.equivalence_classes import Dependencies, class_grid
 from sordino.synth.expression_eval import names_in
-from sordino.synth.rules import Allowed, Columns, Determines, Rule, expand_rules, functional_dependencies, laws_of
+from sordino.synth.rules import (
+    Allowed,
+    Columns,
+    Determines,
+    Linear,
+    Rule,
+    complete_sums,
+    expand_rules,
+    functional_dependencies,
+    laws_of,
+    require_rules,
+)
 
 # How often the rules of a group complete a row in turn.
 _TURNS = 4
@@ -36,7 +47,7 @@ def check_rules(rules: Sequence[Rule], columns: Sequence[EncodedColumn], domain:
     """Raise DeclarationError where a rule names what is not there, or where rules contradict each other: it names those."""
     by_name = {c.name: c for c in columns}
     fixed: dict[str, Rule] = {}
-    for rule in rules:
+    for rule in require_rules(rules):
         rule.check(by_name, domain)
         if isinstance(rule, Determines) and rule.of == rule.column:
             raise DeclarationError(f"{rule.describe()}: {rule.column!r} follows from itself")
@@ -64,10 +75,8 @@ def complete_rows(rules: Sequence[Rule], rows: DrawnRows, columns: Columns) -> N
         names = list(laws_of(group, columns, dependencies))
         names += [n for n, (of, _) in dependencies.items() if of in names and n not in names and n in rows.steps]
         bad = np.flatnonzero(~good)
-        source = np.flatnonzero(good)
-        if len(source):
-            chosen = source[(rows.rng.uniform_doubles(len(bad)) * len(source)).astype(np.int64)]
-            rows.copy_from(rows, names, bad, chosen)
+        if good.any():
+            rows.copy_from(rows, names, bad, _draw_alike(rows, names, bad, np.flatnonzero(good)))
             continue
         row = find_row(group, columns, dependencies)
         if row is None:
@@ -75,6 +84,23 @@ def complete_rows(rules: Sequence[Rule], rows: DrawnRows, columns: Columns) -> N
         rows.copy_from(row, list(row.steps), bad, np.zeros(len(bad), dtype=np.int64))
         for name in row.steps:
             rows.derive(name, bad)
+
+
+def _draw_alike(rows: DrawnRows, names: Sequence[str], at: Codes, good: Codes) -> Codes:
+    """Return for each row `at` one of the rows `good`, with the same cells missing and the same categories if there is one.
+
+    Rows that rules settle easily would be copied too often otherwise, such as those that have the column blank.
+    """
+    labels: list[Codes] = [rows.missing[n].astype(np.int64) for n in names]
+    labels += [rows.keys(n) for n in names if not rows.laws[n].encoded.ordered]
+    _, kind = np.unique(np.stack(labels, axis=1), axis=0, return_inverse=True)
+    kind = kind.ravel()
+    ordered = good[np.argsort(kind[good], kind="stable")]
+    start = np.searchsorted(kind[ordered], kind[at], side="left")
+    end = np.searchsorted(kind[ordered], kind[at], side="right")
+    start, end = np.where(end > start, start, 0), np.where(end > start, end, len(good))
+    alike: Codes = ordered[start + (rows.rng.uniform_doubles(len(at)) * (end - start)).astype(np.int64)]
+    return alike
 
 
 def rule_groups(rules: Sequence[Rule], dependencies: Dependencies) -> list[list[Rule]]:
@@ -106,13 +132,17 @@ def find_row(group: Sequence[Rule], columns: Columns, dependencies: Dependencies
 def _take_turns(group: Sequence[Rule], rows: DrawnRows, turns: int) -> Mask:
     """Let the rules complete the rows in turn, and return which rows keep to all of them."""
     good = np.ones(rows.count, dtype=bool)
+    sums = [rule for rule in group if isinstance(rule, Linear)]
+    others = [rule for rule in group if not isinstance(rule, Linear)]
     for _ in range(turns):
         settled: frozenset[str] = frozenset()
-        for rule in group:
+        for rule in others:
             at = np.flatnonzero(~rule.holds(rows))
             if len(at):
                 rule.complete(rows, at, settled)
             settled |= set(rule.names)
+        if sums:
+            complete_sums(sums, rows, np.arange(rows.count), settled)
         good = np.ones(rows.count, dtype=bool)
         for rule in group:
             good &= rule.holds(rows)

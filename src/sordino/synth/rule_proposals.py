@@ -20,7 +20,7 @@ from sordino.core.loss import LossArguments, show_arguments
 from sordino.synth.encoded_column import model_columns
 from sordino.synth.rule_completion import check_rules
 from sordino.synth.rule_text import read_rule
-from sordino.synth.rules import Rule
+from sordino.synth.rules import Rule, require_rules
 
 if TYPE_CHECKING:
     from sordino.core.release import Release
@@ -92,7 +92,7 @@ def count_violations(source: Any, rules: Sequence[Rule], **loss: Unpack[LossArgu
     Raises DeclarationError for a rule that is a list of values, which is no condition.
     """
     counts = []
-    for place, rule in enumerate(rules, start=1):
+    for place, rule in enumerate(require_rules(rules), start=1):
         broken = rule.violation()
         if broken is None:
             raise DeclarationError(f"{rule.describe()}: a list of values is not tested; leave it out")

@@ -47,6 +47,8 @@ Cells = Mapping[str, ColumnCells]
 _TOGETHER = 2_000_000
 # Points of a run at which the share of a cell that keeps to a sum or an order is computed, by the number of columns.
 _POINTS = {2: 16, 3: 6, 4: 3}
+# How often rules narrow the steps that they leave each other before a column is settled.
+_ROUNDS = 6
 # Beyond the reach of any sum of steps.
 _FAR = 1 << 60
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*")
@@ -717,61 +719,33 @@ class Linear:
         return kept
 
     def complete(self, rows: DrawnRows, at: Codes, settled: frozenset[str]) -> None:
-        """Keep each column where that is possible, else draw it within what stays possible; the last one is computed.
+        """Keep each column where that is possible, else draw it within what stays possible; the last one is computed."""
+        complete_sums([self], rows, at, settled)
 
-        Values stay within the run of steps whose code was drawn if they can, then within the declared bounds; settled
-        columns give way last.
-        """
-        derived = frozenset(rows.derived)
-        for fixed, within_runs in ((settled | derived, True), (settled | derived, False), (derived, False)):
-            at = at[~self.holds(rows.take(at))]
-            if not len(at):
-                return
-            self._fill(rows, at, fixed, within_runs=within_runs)
-
-    def _fill(self, rows: DrawnRows, at: Codes, fixed: frozenset[str], *, within_runs: bool) -> None:
-        weights, constant, _ = self.in_steps({n: rows.laws[n].encoded for n in self.names})
-        weight_of = dict(zip(self.names, weights, strict=True))
-        # What may be changed comes last; of that the finest weight, and then the column named last, ends the sum.
-        place = {n: i for i, n in enumerate(self.names)}
-        names = sorted(self.names, key=lambda n: (n not in fixed, -abs(weight_of[n]), place[n]))
-        low: list[Codes] = []
-        high: list[Codes] = []
-        for name in names:
-            law = rows.laws[name]
-            if name in fixed:
-                ends = rows.steps[name][at], rows.steps[name][at]
-            elif within_runs:
-                ends = np.maximum(rows.low[name][at], law.first), np.minimum(rows.high[name][at], law.last)
-            else:
-                ends = np.full(len(at), law.first), np.full(len(at), law.last)
-            low.append(ends[0])
-            high.append(ends[1])
-        signed = [weight_of[n] for n in names]
-        least = [w * (lo if w > 0 else hi) for w, lo, hi in zip(signed, low, high, strict=True)]
-        most = [w * (hi if w > 0 else lo) for w, lo, hi in zip(signed, low, high, strict=True)]
-        left = np.full(len(at), constant, dtype=np.int64)
-        possible = np.ones(len(at), dtype=bool)
-        chosen: list[Codes] = []
-        for i, (name, weight) in enumerate(zip(names, signed, strict=True)):
-            top = left - sum(least[i + 1 :])
-            bottom = left - sum(most[i + 1 :]) if self.op == "=" else np.full(len(at), -_FAR)
+    def narrow(
+        self, low: dict[str, Codes], high: dict[str, Codes], weights: Sequence[int], constant: int, at: Mask
+    ) -> bool:
+        """Narrow, in place, the steps [low, high] that columns may have in the rows `at`; return whether any are fewer."""
+        least = [w * (low[n] if w > 0 else high[n]) for n, w in zip(self.names, weights, strict=True)]
+        most = [w * (high[n] if w > 0 else low[n]) for n, w in zip(self.names, weights, strict=True)]
+        spare = constant - sum(least)
+        short = constant - sum(most)
+        narrower = False
+        for name, weight, lo, hi in zip(self.names, weights, least, most, strict=True):
+            # weight * steps is at most `top`, and at least `bottom` where the rule is an equation.
+            top = spare + lo
+            bottom = short + hi if self.op == "=" else np.full(len(top), -_FAR)
             start, end = (
                 (-(-bottom // weight), top // weight) if weight > 0 else (-(top // -weight), -bottom // -weight)
             )
-            start = np.maximum(start, low[i])
-            end = np.minimum(end, high[i])
-            possible &= start <= end
-            # What cannot be is settled by `possible`; its ends only need an order.
-            end = np.maximum(start, end)
-            steps = rows.steps[name][at]
-            outside = (steps < start) | (steps > end)
-            steps[outside] = rows.laws[name].draw(start[outside], end[outside], rows.rng)
-            chosen.append(steps)
-            left = left - weight * steps
-        for name, steps in zip(names, chosen, strict=True):
-            changed = possible & (steps != rows.steps[name][at])
-            rows.set_steps(name, at[changed], steps[changed])
+            raised = at & (start > low[name])
+            lowered = at & (end < high[name])
+            if raised.any():
+                low[name] = np.where(raised, start, low[name])
+            if lowered.any():
+                high[name] = np.where(lowered, end, high[name])
+            narrower = narrower or bool(raised.any() or lowered.any())
+        return narrower
 
     def to_data(self) -> list[Any]:
         """Return the rule as JSON data."""
@@ -784,6 +758,65 @@ class Linear:
         if data[1] not in ("=", "<=", "<") or not terms or any(w == 0 for _, w in terms):
             raise ValueError("a sum that is none")
         return cls(terms, data[1], Fraction(data[2]), str(data[3]))
+
+
+def complete_sums(rules: Sequence[Linear], rows: DrawnRows, at: Codes, settled: frozenset[str]) -> None:
+    """Change the rows `at` so that they keep to all of some sums and orders, in as few columns as that allows.
+
+    Values stay within the run of steps whose code was drawn if they can, then within the declared bounds; settled columns
+    give way last.
+    """
+    derived = frozenset(rows.derived)
+    for fixed, within_runs in ((settled | derived, True), (settled | derived, False), (derived, False)):
+        some = rows.take(at)
+        at = at[~np.logical_and.reduce([rule.holds(some) for rule in rules])]
+        if not len(at):
+            return
+        _fill(rules, rows, at, fixed, within_runs=within_runs)
+
+
+def _fill(rules: Sequence[Linear], rows: DrawnRows, at: Codes, fixed: frozenset[str], *, within_runs: bool) -> None:
+    """Settle one column after the other, each within the steps that all rules leave it beside those before it.
+
+    Those steps are narrowed by one rule after the other until none has less (bounds propagation).
+    """
+    sums = [rule.in_steps({n: rows.laws[n].encoded for n in rule.names})[:2] for rule in rules]
+    present = {n: ~rows.missing[n][at] for rule in rules for n in rule.names}
+    held = [np.logical_and.reduce([present[n] for n in rule.names]) for rule in rules]
+    coarsest: dict[str, int] = {}
+    for rule, (weights, _) in zip(rules, sums, strict=True):
+        for name, weight in zip(rule.names, weights, strict=True):
+            coarsest[name] = max(abs(weight), coarsest.get(name, 0))
+    # What may be changed comes last; of that the finest weight, and then the column named last, ends the sum.
+    names = sorted(coarsest, key=lambda n: (n not in fixed, -coarsest[n]))
+    low: dict[str, Codes] = {}
+    high: dict[str, Codes] = {}
+    for name in names:
+        law = rows.laws[name]
+        if name in fixed:
+            low[name] = high[name] = rows.steps[name][at]
+        elif within_runs:
+            low[name] = np.maximum(rows.low[name][at], law.first)
+            high[name] = np.minimum(rows.high[name][at], law.last)
+        else:
+            low[name] = np.full(len(at), law.first)
+            high[name] = np.full(len(at), law.last)
+    steps = {name: rows.steps[name][at] for name in names}
+    for name in names:
+        for _ in range(_ROUNDS if len(rules) > 1 else 1):
+            narrower = [r.narrow(low, high, *s, rows_of) for r, s, rows_of in zip(rules, sums, held, strict=True)]
+            if not any(narrower):
+                break
+        # What cannot be is left out below; its ends only need an order.
+        end = np.maximum(low[name], high[name])
+        outside = present[name] & ((steps[name] < low[name]) | (steps[name] > end))
+        steps[name][outside] = rows.laws[name].draw(low[name][outside], end[outside], rows.rng)
+        low[name] = np.where(present[name] & (low[name] <= high[name]), steps[name], low[name])
+        high[name] = np.where(present[name] & (low[name] <= high[name]), steps[name], high[name])
+    possible = np.logical_and.reduce([~present[n] | (low[n] <= high[n]) for n in names])
+    for name in names:
+        changed = possible & present[name] & (steps[name] != rows.steps[name][at])
+        rows.set_steps(name, at[changed], steps[name][changed])
 
 
 def _share_of_last(cell: ColumnCells, weight: int, left: Any, op: str) -> Any:
@@ -882,6 +915,19 @@ def require_columns(rule: Rule, columns: Columns) -> None:
     for name in rule.names:
         if name not in columns:
             raise DeclarationError(f"{rule.describe()}: {name!r} is not a column of the synthetic table")
+
+
+def require_rules(rules: Sequence[Rule]) -> Sequence[Rule]:
+    """Return the rules; raises DeclarationError for what is none, such as a line of text."""
+    several = [rules] if isinstance(rules, str) or not isinstance(rules, Collection) else list(rules)
+    for rule in several:
+        if type(rule) not in RULES.values():
+            shown = repr(rule) if isinstance(rule, str) else f"a {type(rule).__name__}"
+            raise DeclarationError(
+                f'rules are a list of such as sd.synth.at_most("start", "end"), not {shown}; '
+                'sd.synth.read_rule("start <= end", ["start", "end"]) reads a line of text'
+            )
+    return rules
 
 
 def expand_rules(rules: Sequence[Rule]) -> list[Rule]:

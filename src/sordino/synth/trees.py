@@ -20,6 +20,7 @@ from sordino.synth.fitted_model import (
     merge_measurements,
 )
 from sordino.synth.junction_tree import Pair, columns_of, count_cells, grow_clique, maximal_cliques
+from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import FitSession, Step, rest, share_of
 from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals, combine_one_way
 from sordino.synth.pair_forest import MEASURE_FEW, fit_forest
@@ -33,8 +34,10 @@ from sordino.synth.pair_selection import (
     look_pays,
     measure_pairs,
     model_pairs,
+    restrain_pairs,
     score_independence,
     score_pairs,
+    score_ranges,
     shrink_scores,
 )
 
@@ -295,7 +298,7 @@ def fit_adaptive(
         share = session.share(_COUNT_ROWS)
         uncertain = math.sqrt(session.variance(share))
         rows = session.count_rows(min(columns, key=lambda c: c.size), share)
-    if not look_pays(session.split, session.gaussian, columns, pairs=len(pairs), rows=rows):
+    if not look_pays(session.split, session.gaussian, columns, pairs=len(pairs), rows=rows, predict=bool(predict)):
         # Rows that may be noise pay for no pair.
         sure = max(rows - _SURE * uncertain, 1.0)
         return fit_forest(session, columns, pairs, rows=sure, predict=predict)
@@ -306,6 +309,7 @@ def fit_adaptive(
         session, compressed, pairs, _share_of_scores(session, SCORE_PAIRS, pairs, one_way.rows)
     )
     scores = shrink_scores(excess, deviation)
+    ranges = score_ranges(compressed, pairs, excess, deviation)
     first = dict(zip(pairs, scores.tolist(), strict=True))
     part, first_pairs = _share_of_one_way(session, one_way, compressed, pairs, scores, predict)
     large = _LARGE if cap is None else cap
@@ -313,12 +317,10 @@ def fit_adaptive(
         triples = _fitting(choose_triples(session, compressed, None, first, 0), compressed, [], large)
         if triples:
             measured = measure_pairs(session, compressed, triples, session.left, {})
-            return _fit_final(
-                one_way, compressed, measured, grow_clique(edges_of(triples), compressed.sizes, cap=large)[1]
-            )
+            return _fit_final(session, one_way, compressed, measured, edges_of(triples), {}, large)
     if not first_pairs or (part and float(one_way.errors().mean()) > _FAINT_ERROR):
-        return _fit_in_one_round(session, one_way, compressed, first_pairs, part)
-    return _fit_in_two_rounds(session, one_way, compressed, first, large, predict)
+        return _fit_in_one_round(session, one_way, compressed, first_pairs, part, ranges)
+    return _fit_in_two_rounds(session, one_way, compressed, first, ranges, large, predict)
 
 
 def _fit_in_two_rounds(
@@ -326,6 +328,7 @@ def _fit_in_two_rounds(
     one_way: OneWayMarginals,
     compressed: CompressedMarginals,
     first: dict[Pair, float],
+    ranges: dict[Pair, tuple[float, float]],
     large: float,
     predict: Sequence[int],
 ) -> FittedModel:
@@ -349,9 +352,12 @@ def _fit_in_two_rounds(
     )
     inside = list(dict.fromkeys([*inside, *edges_of(triples)]))
     wanted = _choose_again(session, compressed, again, first, first_pairs, inside, large, predict)
-    cliques = grow_clique(wanted, compressed.sizes, cap=large, start=inside)[1]
+    held = grow_clique(wanted, compressed.sizes, cap=large, start=inside)[0]
     more = measure_pairs(session, compressed, [*wanted, *triples], session.share(_MEASURE_MORE), measured)
-    return _fit_final(one_way, compressed, merge_measurements(measured, more), cliques, potentials)
+    edges = list(dict.fromkeys([*inside, *held]))
+    return _fit_final(
+        session, one_way, compressed, merge_measurements(measured, more), edges, ranges, large, potentials
+    )
 
 
 def _share_of_scores(session: FitSession, step: Step, pairs: Sequence[Pair], rows: float) -> Fraction:
@@ -377,17 +383,47 @@ def _fitting(
 
 
 def _fit_final(
+    session: FitSession,
     one_way: OneWayMarginals,
     compressed: CompressedMarginals,
     measured: Measured,
-    cliques: Sequence[int],
+    edges: Sequence[Pair],
+    ranges: dict[Pair, tuple[float, float]],
+    cap: float,
     potentials: dict[Columns, Floats] | None = None,
 ) -> FittedModel:
     """Return the model of the last round."""
-    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials=potentials or {}, last=True)
+    field = _fit_restrained(session, compressed, measured, edges, ranges, cap, {} if potentials is None else potentials)
     triples = any(len(columns) > 2 for columns in measured)
     return FittedModel(
         one_way, compressed, field, measured, f"a clique tree of pairs{' and triples' if triples else ''}"
+    )
+
+
+def _fit_restrained(
+    session: FitSession,
+    compressed: CompressedMarginals,
+    measured: Measured,
+    edges: Sequence[Pair],
+    ranges: dict[Pair, tuple[float, float]],
+    cap: float,
+    potentials: dict[Columns, Floats],
+) -> MarkovRandomField:
+    """Return the field of cliques that hold the `edges`, and pairs that would else depend by more than `ranges` allow."""
+    cliques = grow_clique([], compressed.sizes, cap=cap, start=edges)[1]
+    if not ranges:
+        return fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials=potentials, last=True)
+    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_SWEEPS, potentials=potentials)
+    restrained = restrain_pairs(session, compressed, field, ranges)
+    cliques = grow_clique(list(restrained), compressed.sizes, cap=cap, start=edges)[1]
+    return fit_field(
+        compressed,
+        measured,
+        cliques,
+        sweeps=_AUTO_LAST_SWEEPS,
+        potentials=potentials,
+        last=True,
+        restrained=restrained,
     )
 
 
@@ -462,6 +498,7 @@ def _fit_in_one_round(
     compressed: CompressedMarginals,
     pairs: Sequence[Pair],
     part: Fraction,
+    ranges: dict[Pair, tuple[float, float]],
 ) -> FittedModel:
     """Spend a part of what is left on one-way counts, and the rest on the pairs taken."""
     if part:
@@ -470,6 +507,6 @@ def _fit_in_one_round(
         return independent_model(one_way, "independent columns: no pair shows above the noise")
     compressed = one_way.compress(compressed.codes)
     measured = measure_pairs(session, compressed, pairs, session.left, {})
-    cliques = grow_clique(pairs, compressed.sizes, cap=_SMALL)[1]
-    field = fit_field(compressed, measured, cliques, sweeps=_AUTO_LAST_SWEEPS, potentials={}, last=True)
+    held = grow_clique(pairs, compressed.sizes, cap=_SMALL)[0]
+    field = _fit_restrained(session, compressed, measured, held, ranges, _LARGE, {})
     return FittedModel(one_way, compressed, field, measured, "a small tree of pairs")

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import nnls
 
 import sordino as sd
-from sordino.ask.clipping.concave_fit import fit_concave, losses_by_bound
+from sordino.ask.clipping.contribution_bounds import fit_concave, losses_by_bound
 
 BOUNDS = [list(range(1, 101)), [2**i for i in range(15)], [0, 5, 6, 50, 51, 99]]
 

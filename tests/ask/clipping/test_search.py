@@ -195,7 +195,7 @@ def beyond(found: Release) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("method", "runs"),
     [
-        ("histogram", 12),
+        ("histogram", 6),
         ("sparse_vector", 2),
         ("quantile", 2),
         *(pytest.param(m, 300, marks=pytest.mark.deep) for m in ("histogram", "sparse_vector", "quantile")),

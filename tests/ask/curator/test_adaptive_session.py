@@ -10,8 +10,7 @@ import pytest
 
 import sordino as sd
 from ask.curator.support import TABLE, S, curator
-from sordino.ask.queries.adaptive.distance_to import PARTS, Distances
-from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
+from sordino.ask.queries.adaptive.marginal import PARTS, Axis, ContingencyTable, Distances, MarginalQuery
 from sordino.ask.queries.queryable import Queryable, ReleaseContent
 from sordino.core.loss import ZCDP, PureDP
 from sordino.errors import BudgetExhausted, ChargedError, QuestionRefused

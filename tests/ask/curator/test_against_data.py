@@ -144,6 +144,7 @@ CSV_LINES = {
 }  # fmt: skip
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("packed", [False, True], ids=["", "gz"])

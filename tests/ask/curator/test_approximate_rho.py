@@ -11,7 +11,7 @@ import pytest
 
 import sordino as sd
 from protecting import protect
-from sordino.ask.project.parts import cap_from
+from sordino.ask.project.load import cap_from
 from sordino.ask.queries.build import Selection
 from sordino.core.accounting.belief import epsilon_and_delta
 from sordino.core.accounting.composition import charge_amounts, tight

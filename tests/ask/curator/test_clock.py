@@ -11,8 +11,8 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino.ask.curator import curator
-from sordino.ask.queries.sql.moments import put_moment, reads_clock
 from sordino.ask.queries.sql.parse import parse_sql
+from sordino.ask.queries.sql.time_functions import put_moment, reads_clock
 from sordino.errors import QuestionRefused
 
 DOMAIN = sd.Domain(

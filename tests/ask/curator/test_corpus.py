@@ -19,7 +19,7 @@ import sqlglot
 import sordino as sd
 from sordino.ask.queries.sql.noise_lineage import follow_noise, table_answers
 from sordino.ask.queries.sql.outside_select import read_outside
-from sordino.core.estimates.computed import Computed
+from sordino.core.estimates.replicates import Computed
 from sordino.errors import SordinoError
 
 CORPUS = Path(__file__).parent.parent / "queries" / "sql" / "corpus.sql"
@@ -268,7 +268,7 @@ def test_a_text_is_answered_as_by_duckdb_or_refused_with_its_reason(
     assert (found == "") == (text.state != "wrong"), found
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(22)
 @pytest.mark.parametrize(
     "text",
     [t for t in TEXTS if t.state in ("answered", "keys", "named")],

@@ -148,20 +148,21 @@ def measure_intervals(
     return float(np.mean(held)), float(np.mean(widths)) / 2 / float(np.quantile(errors, 0.95))
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
+@pytest.mark.parametrize("asks", [10, pytest.param(20, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("loss", [{"rho": "0.1"}, {"epsilon": 1}], ids=["Gaussian", "Laplace"])
 @pytest.mark.parametrize(
     "formula",
     ["COUNT(*) * AVG(x)", "AVG(x) - AVG(y)", "SUM(x * y) / COUNT(*) - AVG(x) * AVG(y)", "SUM(y) / SUM(x)"],
 )
-def test_proofs_and_error_wider_than_need_be(formula: str, loss: dict[str, Any]) -> None:
+def test_proofs_and_error_wider_than_need_be(formula: str, loss: dict[str, Any], asks: int) -> None:
     """40 groups of 50 rows: intervals had 1.01 to 1.92 times the 95% error, with coverage up to .999, where factors pass 0."""
     draw = np.random.default_rng(1)
     k, x, y = draw.integers(0, 40, 2_000), draw.integers(0, 100, 2_000), draw.integers(0, 100, 2_000)
     table = pa.table({"k": k, "x": x, "y": y})
     text = f"SELECT k, {formula} AS v FROM people GROUP BY k"
     truth = dict(duckdb.connect().register("people", table).execute(text).fetchall())
-    coverage, width = measure_intervals(text, truth, table, asks=20, **loss)
-    # 800 intervals: 2.6 deviations below .95
-    assert 0.93 <= coverage <= 0.98
+    coverage, width = measure_intervals(text, truth, table, asks=asks, **loss)
+    # 2.6 deviations below .95, of 800 intervals and of 400
+    assert (0.93 if asks == 20 else 0.92) <= coverage <= 0.985
     assert 0.9 <= width <= 1.15

@@ -14,7 +14,7 @@ import pytest
 import sordino as sd
 from protecting import protect
 from sordino import col
-from sordino.ask.clipping.ends import EACH, SHARES, find_ends
+from sordino.ask.clipping.search import EACH, SHARES, find_ends
 from sordino.ask.queries.adaptive.magnitudes import MagnitudeHistogram, OutsideCount, TailCount, search_number
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.core.estimates.noisy import Noisy
@@ -209,11 +209,11 @@ def test_one_end_beside_the_last_edge_is_answered_or_refused_before_the_charge(e
 
 def test_the_rows_beyond_are_bounded() -> None:
     misses = 0
-    for seed in range(10):
+    for seed in range(6):
         release = people(seed=seed).ask(sd.mean("x"), epsilon=0.2)
         said = float(release.notes[1].split("up to about ")[1].split(" ")[0].replace(",", ""))
         misses += said < int(((release.lower > INCOMES) | (release.upper < INCOMES)).sum())
-    assert misses <= 3  # 5% each: beyond 3 of 10 has a chance of 0.1%
+    assert misses <= 2  # 5% each: beyond 2 of 6 has a chance of 0.2%
 
 
 # ---- the scores and counts behind it

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 import sordino as sd
 from sordino.ask.curator.plan import PlannedColumn, Procedure, price
-from sordino.ask.curator.procedures import register_procedure
+from sordino.ask.curator.plan import register_procedure
 from sordino.core.accounting.event_fields import register_event
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.mechanisms.additive_noise import Laplace

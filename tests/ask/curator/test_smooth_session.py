@@ -11,8 +11,7 @@ import pytest
 
 import sordino as sd
 from ask.curator.support import S, curator
-from sordino.ask.queries.adaptive.distance_to import Distances
-from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery
+from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, Distances, MarginalQuery
 from sordino.ask.queries.queryable import Queryable
 from sordino.core.accounting.events import Composed, DiscreteGaussianEvent, GaussianEvent
 from sordino.core.accounting.gaussian_dp import gaussian_rho_for, gaussian_variance, vectors_rho_for

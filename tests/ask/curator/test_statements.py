@@ -260,11 +260,11 @@ def test_intervals_of_the_largest_of_many_equal_counts_cover_them() -> None:
     ranked = "SELECT shop, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM shops GROUP BY shop"
     top = f"SELECT shop, n FROM ({ranked}) AS t WHERE r < 2"
     covered = 0
-    for _ in range(100):
+    for _ in range(30):
         shown = shops.ask(sd.sql(top), epsilon=1).to_arrow(intervals=True, confidence=0.8).to_pylist()
         covered += all(row["n_lower"] <= 100 <= row["n_upper"] for row in shown)
-    # 80 or more are expected; fewer than 68 are three deviations away.
-    assert covered >= 68
+    # 24 or more are expected; fewer than 17 are three deviations away.
+    assert covered >= 17
 
 
 def test_it_is_stored_and_read_again_and_a_request_is_answered_once(rows: pa.Table, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def run(seed: int, directory: Path, count: int) -> Counter[str]:
     return seen
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_accepted_is_answered(seed: int, tmp_path: Path) -> None:
     seen = run(seed, tmp_path, 24)

@@ -195,6 +195,7 @@ def fitting(lines: list[str], encoding: str) -> list[str]:
     return [line for line in lines if line.encode(encoding, "ignore") == line.encode(encoding, "replace")]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_odd_lines_take_no_row_away_and_make_one_each_at_most(layout: str, tmp_path: Path) -> None:
     rng = random.Random(layout)
@@ -302,6 +303,7 @@ TOTALS = [
 ]  # fmt: skip
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("words", [{}, {"encoding": "cp1252"}, {"skip_first": 2}, {"header_rows": 2}], ids=str)
 @pytest.mark.parametrize("quote", ["", '"'], ids=["unquoted", "quoted"])
 def test_a_file_with_totals_has_the_rows_that_each_line_has_alone(

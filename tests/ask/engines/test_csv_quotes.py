@@ -106,7 +106,7 @@ def test_the_grammar_reads_what_the_standard_writer_writes(cells: list[str]) -> 
     assert Csv(header=True, quote='"').cells(file.getvalue()) == [cell.strip(" ") for cell in cells]
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("line", [*QUOTED.values(), *list(LINES.values())[::2]], ids=[*QUOTED, *list(LINES)[::2]])
 def test_one_added_line_moves_no_other_under_quoting(tmp_path: Path, line: bytes) -> None:
     def answers(lines: list[bytes]) -> list[list[list[Fraction]]]:
@@ -170,8 +170,7 @@ def test_compressed_files_are_refused(tmp_path: Path, ending: str) -> None:
 )
 def test_no_error_names_what_a_first_line_holds(tmp_path: Path, first: bytes) -> None:
     """Where `header = true` is wrong the first line is a row, or the bytes of some other file: it is in no error."""
-    from sordino.ask.engines.readers.column import load_column
-    from sordino.ask.engines.readers.raw import load_rows
+    from sordino.ask.engines.readers.raw import load_column, load_rows
     from sordino.lab.datasets.exact_answers import load_answers
 
     place = write(tmp_path / "d.csv", [first, b"1,2,3"])

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
-from ask.engines.support import ask, assert_within_sensitivity
+from ask.engines.support import BoundQuestions, Exact, ask, assert_within_sensitivity
 from sordino import col
 from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
@@ -113,7 +113,6 @@ ODD: list[dict[str, Any]] = [
     ]
 ]
 Row = dict[str, Any]
-Exact = list[list[Fraction]]
 
 
 def asked_of(question: Any) -> Aggregation:
@@ -141,8 +140,12 @@ def check(one: list[Exact], other: list[Exact], neighbors: Neighbors) -> list[Fr
 def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it() -> None:
     """All rows with odd keys put in or exchanged, beside two others: with max_rows 2 a count moves by 2."""
     base = [{"id": "a", **ODD[1]}, {"id": "b", **ODD[0]}]
-    before = answers(base, QUESTIONS, unit=None)
-    after = [answers([*base, {"id": "c", **r}], QUESTIONS, unit=None) for r in ODD]
+    tables = [pa.Table.from_pylist([*base, *more], schema=SCHEMA) for more in ([], *([{"id": "c", **r}] for r in ODD))]
+    engine = DuckDBEngine(tables[0], domain=DOMAIN, unit=None, public=public_cells(PUBLIC))
+    bound = BoundQuestions(engine, DOMAIN, [asked_of(question) for question in QUESTIONS], source=tables[0])
+    before, *after = [bound.ask(source=table) for table in tables]
+    engine.close()
+    assert before == answers(base, QUESTIONS, unit=None)
     reached = [check(before, one, Neighbors("add_remove", None)) for one in after]
     assert max(r[0] for r in reached) == 1
     swapped = [check(a, b, Neighbors("replace", None)) for a, b in itertools.combinations(after, 2)]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
-from ask.engines.support import ask, assert_within_sensitivity, bounds
+from ask.engines.support import BoundQuestions, Exact, ask, assert_within_sensitivity, bounds
 from protecting import protect
 from sordino import col
 from sordino.ask.engines.duckdb import DuckDBEngine
@@ -60,7 +60,6 @@ LISTS: list[tuple[Any, Any]] = [
     (["b"] * 50, list(range(50))),
 ]
 ROWS: list[dict[str, Any]] = [{"tags": t, "n": n, "x": x} for (t, n), x in itertools.product(LISTS, [5, -9, None])]
-Exact = list[list[Fraction]]
 
 
 def asked_of(question: Aggregation) -> Aggregation:
@@ -83,8 +82,14 @@ def check(one: list[Exact], other: list[Exact], neighbors: Neighbors) -> list[Fr
 
 def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it() -> None:
     base = [{"id": "a", **ROWS[9]}]
-    before = answers(base, None)
-    after = [answers([*base, {"id": "c", **row}], None) for row in ROWS]
+    tables = [
+        pa.Table.from_pylist([*base, *more], schema=SCHEMA) for more in ([], *([{"id": "c", **row}] for row in ROWS))
+    ]
+    engine = DuckDBEngine(tables[0], domain=DOMAIN, unit=None)
+    bound = BoundQuestions(engine, DOMAIN, [asked_of(question) for question in QUESTIONS], source=tables[0])
+    before, *after = [bound.ask(source=table) for table in tables]
+    engine.close()
+    assert before == answers(base, None)
     added = [check(before, one, Neighbors("add_remove", None)) for one in after]
     assert [max(r[i] for r in added) for i in (0, 1, 3)] == [1, 1, 1]
     swapped = [check(a, b, Neighbors("replace", None)) for a, b in itertools.combinations(after, 2)]

@@ -143,7 +143,9 @@ def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, people: tuple[str
     """Weights, folds, products and counts by values: every whole number of a first look and of moments in a frame."""
     groups = [Grouping(name, Name(name)) for name in ("age", "gain", "sex", "member")]
     # Where a row is the unit its fold is a hash of its cells, whose stored types differ between the two.
-    moments = MomentMatrix(tuple(groups[:2]), tuple(groups[2:]), folds=1 if unit is None else 3)
+    folds = 1 if unit is None else 3
+    moments = MomentMatrix(tuple(groups[:2]), tuple(groups[2:]), folds)
+    weighted = MomentMatrix(tuple(groups[:2]), tuple(groups[2:]), folds, groups[1])
     frame = Frame((-500, 1200), (900, 300), Fraction(27, 4))
     logistic = SteppedRegression(groups[3], "logistic", tuple(groups[:2]), tuple(groups[2:3]), folds=moments.folds)
     counts = SteppedRegression(groups[1], "poisson", (groups[0],), tuple(groups[2:]))
@@ -159,7 +161,9 @@ def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, people: tuple[str
     ):
         access = DataAccess(engine)
         exact = []
-        queries: list[FirstLook | MomentVector | GradientVector] = [FirstLook(moments), MomentVector(moments, frame)]
+        queries: list[FirstLook | MomentVector | GradientVector] = [
+            query for of in (moments, weighted) for query in (FirstLook(of), MomentVector(of, frame))
+        ]
         for query in [*queries, *gradients]:
             tables = [access.run(access.write(scan.select(access.primitives()))) for scan in query.scans(PEOPLE)]
             exact.append([[int(x) for x in vector] for vector in query.exact_vectors(tables, PEOPLE)])

@@ -189,6 +189,8 @@ QUESTIONS = [
     "SELECT SUM(CASE WHEN age > 50 THEN SQRT(age) ELSE LOG2(age + 1) END), SUM(EXP(age / 20)), SUM(age % 7) FROM people",
     "SELECT SUM(LOG10(age + 1) * 2), AVG(ROUND(age / 3, 1)), SUM(POWER(age, 2)) FROM people",
     "SELECT CORR(age, age * age), COVAR_SAMP(age, CASE WHEN member THEN 1 ELSE 0 END) FROM people",
+    "SELECT REGR_SLOPE(age, age % 9), REGR_R2(age % 9, age), REGR_COUNT(age, age), REGR_AVGX(age, age % 5) FROM people",
+    "SELECT REGR_SXX(age, age % 9), REGR_SYY(age, age % 5), REGR_SXY(age, age % 9), REGR_INTERCEPT(age, age % 9) FROM people",
     "SELECT regions.since, COUNT(*), SUM(regions.tax) FROM people JOIN regions USING (region) GROUP BY regions.since",
     "SELECT COUNT(*), SUM(COALESCE(regions.tax, 1)) FROM people LEFT JOIN regions ON people.region = regions.region",
     "SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM visits WHERE visits.id = people.id AND cost > 5)",
@@ -272,7 +274,7 @@ def content(release: sd.Release) -> dict[str, Any]:
     return {key: value for key, value in release.to_dict().items() if key in ("keys", "rows", "intervals", "estimates")}
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_each_question_has_the_answer_of_duckdb(question: str, sources: dict[str, Callable[[], sd.Connection]]) -> None:
     found = []

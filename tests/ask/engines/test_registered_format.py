@@ -12,7 +12,7 @@ import pytest
 
 import sordino as sd
 from protecting import protect
-from sordino.ask.engines.loaded_files import LOADERS, register_format
+from sordino.ask.engines.frames import LOADERS, register_format
 from sordino.core.source import FORMATS, Format, Source, open_unpacked
 from sordino.errors import DeclarationError, SourceError
 

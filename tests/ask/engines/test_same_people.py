@@ -19,14 +19,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from ask.engines.support import BoundQuestions, Exact, ask
 from sordino import col
-from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
+from sordino.ask.engines.sql_text import people_name
 from sordino.ask.engines.table_layout import PeopleTable
 from sordino.ask.queries.aggregation import Aggregation, compile_query
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.ask.queries.joined_names import bind_names
-from sordino.ask.queries.row_steps import apply_steps, step_domain, step_neighbors
+from sordino.ask.queries.row_steps import step_domain, step_neighbors
 from sordino.ask.queries.same_people import mark_units
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.core.source import Csv, PrivateTable, Source
@@ -98,21 +99,18 @@ def asked_of(question: Any, neighbors: Relation = "add_remove") -> Aggregation:
     )
 
 
-def answers(held: dict[str, Any], questions: Sequence[Any] = tuple(QUESTIONS)) -> list[list[list[Fraction]]]:
-    """Return the exact parts of each question, in its own units."""
+def engine_on(held: dict[str, Any]) -> DuckDBEngine:
     people = {"person": PeopleTable(held["person"], PERSON, UNITS["id"])}
-    engine = DuckDBEngine(held["visits"], domain=VISITS, unit=UNITS["member"], people=people, reads=["person"])
-    found = []
+    return DuckDBEngine(held["visits"], domain=VISITS, unit=UNITS["member"], people=people, reads=["person"])
+
+
+def answers(held: dict[str, Any], questions: Sequence[Any] = tuple(QUESTIONS)) -> list[Exact]:
+    """Return the exact parts of each question, in its own units."""
+    engine = engine_on(held)
     try:
-        for question in questions:
-            asked = asked_of(question)
-            meant = compile_query(asked, step_domain(VISITS, asked.steps))
-            exact = exact_vectors(engine.run(meant.select(apply_steps(engine.primitives, asked.steps, VISITS))), meant)
-            flat = [p for several in meant.parts for p in several]
-            found.append([[v * p.unit for v in vector] for p, vector in zip(flat, exact, strict=True)])
+        return [ask(engine, VISITS, asked_of(question)) for question in questions]
     finally:
         engine.close()
-    return found
 
 
 @functools.cache
@@ -144,7 +142,18 @@ def worlds() -> dict[World | None, Any]:
     """Return the answers for each state of one unit, None for its absence, beside a unit that stays."""
     states: list[World | None] = [None, *itertools.product(HERE, THERE)]
     stays: dict[int | None, World] = {7: STAYS}
-    return {s: answers(tables(stays if s is None else {**stays, 8: s})) for s in states}
+    empty = tables({})
+    engine = engine_on(empty)
+    views = {"source": "visits", people_name("person"): "person"}
+    try:
+        asked = [asked_of(question) for question in QUESTIONS]
+        bound = BoundQuestions(engine, VISITS, asked, **{view: empty[name] for view, name in views.items()})
+        held = {s: tables(stays if s is None else {**stays, 8: s}) for s in states}
+        found = {s: bound.ask(**{view: both[name] for view, name in views.items()}) for s, both in held.items()}
+    finally:
+        engine.close()
+    assert answers(held[states[-1]]) == found[states[-1]]
+    return found
 
 
 def test_a_unit_that_comes_or_goes_in_both_tables_never_beats_the_sensitivity() -> None:

@@ -56,8 +56,7 @@ def worlds(
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", [40, 41])
-@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize(("relation", "seed"), [("add_remove", 40), ("replace", 41)])
 def test_random_questions_never_beat_the_sensitivity(
     relation: Relation, seed: int, spark: SparkSession, postgres_database: str, tmp_path: Path
 ) -> None:

@@ -19,17 +19,18 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
-from ask.engines.test_unit_rows import DAYS, DOMAIN, SCHEMA, Exact, Row, rows
-from sordino.ask.curator.aggregation_procedure import exact_vectors
+from ask.engines.support import BoundQuestions, Exact, ask
+from ask.engines.test_unit_rows import DAYS, DOMAIN, SCHEMA, Row, rows
 from sordino.ask.curator.plan import TableContext
 from sordino.ask.curator.question_reading import read_question, read_statement_question
 from sordino.ask.curator.statement_procedure import StatementQuestion
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.engines.public import public_cells
+from sordino.ask.engines.sql_text import people_name
 from sordino.ask.engines.table_layout import PeopleTable
-from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
-from sordino.ask.queries.public_matches import Matched
-from sordino.ask.queries.row_steps import apply_steps, step_domain, step_neighbors
+from sordino.ask.queries.aggregation import Aggregation, compile_query
+from sordino.ask.queries.joins import Matched
+from sordino.ask.queries.row_steps import step_domain, step_neighbors
 from sordino.ask.queries.same_people import UnitMark
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.core.source import PrivateTable
@@ -196,22 +197,22 @@ def tables(here: list[Row], there: list[Row]) -> tuple[pa.Table, pa.Table]:
     return pa.Table.from_pylist(here, schema=SCHEMA), pa.Table.from_pylist(there, schema=PERSON_SCHEMA)
 
 
-def answers(here: list[Row], there: list[Row]) -> list[Exact]:
-    """Return the exact parts of each text, in its own units, from the engine."""
-    own, other = tables(here, there)
+def engine_on(own: pa.Table, other: pa.Table) -> DuckDBEngine:
     people = {"t": PeopleTable(own, DOMAIN, UNITS["t"]), "p": PeopleTable(other, PERSON, UNITS["p"])}
-    engine = DuckDBEngine(own, domain=DOMAIN, unit=UNITS["t"], public=PUBLIC_ROWS, people=people, reads=["t", "p"])
-    found = []
-    try:
-        for text in TEXTS:
-            asked = bind(text)
-            meant = compiled_of(text)
-            flat = [part for several in meant.parts for part in several]
-            exact = exact_vectors(engine.run(meant.select(apply_steps(engine.primitives, asked.steps, DOMAIN))), meant)
-            found.append([[v * p.unit for v in vector] for p, vector in zip(flat, exact, strict=True)])
-    finally:
-        engine.close()
-    return found
+    return DuckDBEngine(own, domain=DOMAIN, unit=UNITS["t"], public=PUBLIC_ROWS, people=people, reads=["t", "p"])
+
+
+@functools.cache
+def bound_questions() -> BoundQuestions:
+    own, other = tables([], [])
+    views = {"source": own, people_name("t"): own, people_name("p"): other}
+    return BoundQuestions(engine_on(own, other), DOMAIN, [bind(text) for text in TEXTS], **views)
+
+
+def answers(here: list[Row], there: list[Row]) -> list[Exact]:
+    """Return the exact parts of each text, in its own units."""
+    own, other = tables(here, there)
+    return bound_questions().ask(**{"source": own, people_name("t"): own, people_name("p"): other})
 
 
 def persons(count: int, rng: random.Random, ids: tuple[Any, ...]) -> list[Row]:
@@ -244,13 +245,7 @@ def sensitivities(text: str, relation: Relation) -> list[Any]:
     return [moved for several in compiled.bound(wider).sensitivities for moved in several]
 
 
-@functools.cache
-def compiled_of(text: str) -> CompiledQuery:
-    return compile_query(bind(text), step_domain(DOMAIN, bind(text).steps))
-
-
-# By draw, the tables that are compared: of two draws those in which each text moves as far as in all twelve of theirs. DuckDB
-# takes 20 ms to read each text, for each table of each draw.
+# By draw, the tables that are compared: of two draws those in which each text moves as far as in all twelve of theirs.
 ALL = range(6)
 FEW = {0: (0, 1, 4, 5), 7: (0, 3)}
 DRAWS = [FEW, pytest.param(dict.fromkeys(range(16), ALL), marks=pytest.mark.deep)]
@@ -291,6 +286,9 @@ def test_where_rows_are_stored_is_nothing() -> None:
         rng.shuffle(here)
         rng.shuffle(there)
         assert answers(here, there) == found
+    engine = engine_on(*tables(here, there))
+    assert [ask(engine, DOMAIN, bind(text)) for text in TEXTS] == found
+    engine.close()
 
 
 REFUSED = [

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sordino as sd
+from ask.engines.support import BoundQuestions, Exact, ask
 from ask.queries import reference
 from sordino import col
-from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.engines.duckdb import DuckDBEngine
 from sordino.ask.queries.aggregation import Aggregation, compile_query
 from sordino.ask.queries.build import AggregateExpr, Selection
@@ -30,7 +30,7 @@ from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import When
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.per_unit import PerUnit, UnitValue
-from sordino.ask.queries.row_steps import apply_steps, step_domain, step_neighbors
+from sordino.ask.queries.row_steps import step_domain, step_neighbors
 from sordino.ask.queries.unit_aggregates import mode
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.core.source import Csv, source_from
@@ -69,7 +69,6 @@ POOL: dict[str, list[Any]] = {
     "d": DAYS,
 }
 Row = dict[str, Any]
-Exact = list[list[Fraction]]
 ANY_ROW = col("x") > 1
 VALUES: dict[str, AggregateExpr] = {
     "rows": sd.count(),
@@ -106,16 +105,22 @@ def answers(source: Any, questions: Sequence[Aggregation], unit: PrivacyUnit = U
     """Return the exact parts of each question, in its own units, from one engine."""
     table = pa.Table.from_pylist(source, schema=SCHEMA) if isinstance(source, list) else source
     engine = DuckDBEngine(table, domain=DOMAIN, unit=unit)
-    found = []
     try:
-        for asked in questions:
-            bound = bind(asked)
-            meant = compile_query(bound, step_domain(DOMAIN, bound.steps))
-            flat = [p for several in meant.parts for p in several]
-            exact = exact_vectors(engine.run(meant.select(apply_steps(engine.primitives, bound.steps, DOMAIN))), meant)
-            found.append([[v * p.unit for v in vector] for p, vector in zip(flat, exact, strict=True)])
+        return [ask(engine, DOMAIN, bind(asked)) for asked in questions]
     finally:
         engine.close()
+
+
+def answers_of_each(tables: Sequence[list[Row]], questions: Sequence[Aggregation]) -> list[list[Exact]]:
+    """Return the same of each of several tables, with questions that are bound once; the engine itself answers for the last."""
+    empty = SCHEMA.empty_table()
+    engine = DuckDBEngine(empty, domain=DOMAIN, unit=UNIT)
+    try:
+        bound = BoundQuestions(engine, DOMAIN, [bind(asked) for asked in questions], source=empty)
+        found = [bound.ask(source=pa.Table.from_pylist(table, schema=SCHEMA)) for table in tables]
+    finally:
+        engine.close()
+    assert answers(tables[-1], questions[-1:]) == found[-1][-1:]
     return found
 
 
@@ -185,10 +190,10 @@ def test_each_value_is_what_plain_python_says(where: Expr | None) -> None:
     for name, value in VALUES.items():
         number = col("v").day() if name == "day" else col("v").clip(-(10**6), 10**6)
         questions.append(chosen.per_unit(value.alias("v")).agg(sd.count("v"), sd.sum(number)))
-    for _ in range(8):
-        table = rows(rng.randrange(1, 12), rng)
+    tables = [rows(rng.randrange(1, 12), rng) for _ in range(8)]
+    for table, answer in zip(tables, answers_of_each(tables, questions), strict=True):
         used = [r for r in table if where is None or reference.truth(where.node, r, DOMAIN) is True]
-        for asked, exact in zip(questions, answers(table, questions), strict=True):
+        for asked, exact in zip(questions, answer, strict=True):
             step = bind(asked).steps[0]
             assert isinstance(step, PerUnit)
             found = [value_of(step.values[0], of) for of in units_of(used).values()]
@@ -218,10 +223,10 @@ def test_a_value_is_a_key_of_the_units(value: AggregateExpr, keys: list[Any]) ->
     assert isinstance(step, PerUnit)
     compiled = compile_query(bind(asked), step_domain(DOMAIN, (step,)))
     assert list(compiled.keys[0].labels) == keys
-    for _ in range(6):
-        table = rows(rng.randrange(1, 14), rng)
+    tables = [rows(rng.randrange(1, 14), rng) for _ in range(6)]
+    for table, answer in zip(tables, answers_of_each(tables, [asked]), strict=True):
         found = [_unit_key(step.values[0], of) for of in units_of(table).values()]
-        assert answers(table, [asked])[0][0] == [found.count(key) for key in keys], table
+        assert answer[0][0] == [found.count(key) for key in keys], table
 
 
 def _unit_key(of: UnitValue, table: Sequence[Row]) -> Any:
@@ -276,7 +281,7 @@ SETS = [
 def all_answers() -> list[list[Exact]]:
     """Return what each question says of a table in which one unit has each of the sets of rows."""
     others: list[Row] = [{"id": "o", **ONE_UNIT[1]}, {"id": "o", **ONE_UNIT[2]}, {"id": None, **ONE_UNIT[2]}]
-    return [answers([*others, *({"id": "u", **r} for r in of)], QUESTIONS) for of in SETS]
+    return answers_of_each([[*others, *({"id": "u", **r} for r in of)] for of in SETS], QUESTIONS)
 
 
 def check(relation: Relation) -> list[list[Fraction]]:

@@ -13,8 +13,7 @@ import pytest
 import xlsxwriter
 
 import sordino as sd
-from sordino.ask.project.codebook import draft_of, read_codebook
-from sordino.ask.project.proposal import propose_project
+from sordino.ask.project.proposal import draft_of, propose_project, read_codebook
 from sordino.core.errors import DeclarationError
 
 LINES = [

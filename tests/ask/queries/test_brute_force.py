@@ -145,6 +145,7 @@ def used(asked: Aggregation) -> list[dict[str, Any]]:
     return [{**base, **dict(zip(names, cells, strict=True))} for cells in itertools.product(*(POOL[n] for n in names))]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("asked", FIXED, ids=lambda q: q.describe()[:60])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_all_neighbors_over_a_tiny_domain(asked: Aggregation, relation: Relation) -> None:

@@ -76,7 +76,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_having_keeps_the_rows_that_duckdb_keeps_or_is_refused(table: sd.Curator, seed: int) -> None:
     draw = random.Random(seed)

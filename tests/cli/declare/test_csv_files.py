@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.support import Run
-from sordino.ask.engines.readers.column import load_column
+from sordino.ask.engines.readers.raw import load_column
 from sordino.errors import SourceError
 
 

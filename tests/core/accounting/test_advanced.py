@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from core.accounting import brute
-from sordino.core.accounting.advanced import advanced, compose_advanced, compose_kairouz, kairouz, optimal
-from sordino.core.accounting.composition import best, charge_amounts, currencies, tight
+from sordino.core.accounting.composition import (
+    advanced,
+    best,
+    charge_amounts,
+    compose_advanced,
+    compose_kairouz,
+    currencies,
+    kairouz,
+    optimal,
+    tight,
+)
 from sordino.core.accounting.concentration import laplace_rho, pure_rho
 from sordino.core.accounting.events import (
     ApproxEvent,

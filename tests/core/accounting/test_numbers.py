@@ -8,8 +8,7 @@ from fractions import Fraction
 import pytest
 
 from published import rows_of
-from sordino.core.accounting.advanced import advanced, kairouz
-from sordino.core.accounting.composition import best, charge_amounts
+from sordino.core.accounting.composition import advanced, best, charge_amounts, kairouz
 from sordino.core.accounting.concentration import pure_rho
 from sordino.core.accounting.events import ApproxEvent, Composed, GaussianEvent, LaplaceEvent
 from sordino.core.accounting.gaussian_dp import (

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sordino.core.accounting.amplify import Sampled
-from sordino.core.accounting.common_laws import Response
 from sordino.core.accounting.composition import best, charge_amounts, tight
+from sordino.core.accounting.discretize import Response
 from sordino.core.accounting.event_fields import UnknownEvent, event_from_dict, event_to_dict, register_event
 from sordino.core.accounting.events import Composed, GaussianEvent, LaplaceEvent, ThresholdEvent, approximate_rho
 from sordino.core.accounting.pld import pld_epsilon

@@ -37,7 +37,7 @@ def test_no_loss_passes_the_converted_epsilon_and_one_reaches_it(order: float, d
     assert delta * (1 - 1e-6) <= found.max() <= delta
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(2)
 @pytest.mark.parametrize("events", LISTS, ids=lambda events: f"{len(events)} of {events[0]!r}"[:60])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12])
 def test_never_worse_than_zcdp_and_the_least_over_orders(events: list[Event], delta: float) -> None:

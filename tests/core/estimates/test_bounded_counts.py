@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.core.estimates.noisy import Noisy, find_ends, one_sided_error
-from sordino.core.estimates.selected import Selected
-from sordino.core.estimates.shown_count import CountLaw, ShownCount
+from sordino.core.estimates.selected import CountLaw, Selected, ShownCount
 from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.core.noise.rng import Rng
@@ -40,7 +39,7 @@ def coverage(law: NoiseLaw, truth: int, confidence: float, least: int | None, mo
     )
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("least", "most"), [(0, None), (None, 0), (0, 7), (0, 60), (0, 1)])

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 
 CONFIDENCES = st.floats(min_value=0, max_value=1, exclude_min=True, exclude_max=True) | st.sampled_from(
     [5e-324, 1 - 2**-53, 1 - 2**-52, 1 - 2**-51]

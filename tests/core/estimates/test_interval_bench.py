@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 

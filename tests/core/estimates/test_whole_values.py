@@ -59,7 +59,7 @@ def table() -> sd.Curator:
     return made
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("loss", [{"rho": "0.05"}, {"rho": 1}, {"rho": 40000}], ids=str)
 @pytest.mark.parametrize("grouped", [False, True])
 def test_a_column_has_one_type_whatever_else_is_asked(table: sd.Curator, grouped: bool, loss: dict[str, Any]) -> None:

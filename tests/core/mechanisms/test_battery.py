@@ -62,7 +62,7 @@ def test_error_is_covered_and_no_larger_than_needed(case: MechanismCase, confide
 @EVERY
 def test_audited_epsilon_is_below_the_claim(case: MechanismCase) -> None:
     """Half-lines along the difference of two neighbors; the bound is wrong for one seed in 100,000."""
-    count = 300_000
+    count = 150_000
     zero = tuple(0 for _ in case.neighbor)
     along = np.array([np.sign(x) for x in case.neighbor])
     here, there = (draws(case, at, count, seed) @ along for at, seed in ((zero, 14), (case.neighbor, 15)))

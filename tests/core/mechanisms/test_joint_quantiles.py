@@ -138,6 +138,7 @@ def _tables(values: int, most: int) -> list[Table]:
     return [t for n in range(most + 1) for t in itertools.combinations_with_replacement(range(values), n)]
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("levels", LEVELS, ids=str)

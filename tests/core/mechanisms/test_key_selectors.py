@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.ask.curator.key_selection import KeySelection, choose_key_selection
+from sordino.ask.curator.possible_keys import KeySelection, choose_key_selection
 from sordino.core.loss import ZCDP, ApproxDP
 from sordino.core.mechanisms.partition_selection import PartitionSelection
 from sordino.core.mechanisms.threshold import GaussianThreshold, LaplaceThreshold, TruncatedThreshold
@@ -70,6 +70,7 @@ def excess(p: np.ndarray[Any, Any], q: np.ndarray[Any, Any], epsilon: Fraction) 
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("keys", "epsilon", "delta"), CASES[:3] + CASES[5:])
 def test_truncated_noise_with_its_count_is_private_exactly(keys: int, epsilon: Fraction, delta: Fraction) -> None:
     made = TruncatedThreshold(keys, epsilon, delta)

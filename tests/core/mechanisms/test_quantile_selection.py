@@ -14,7 +14,7 @@ import pytest
 
 from battery import audited_epsilon, chi_square_tail
 from quantile_law import Counted, law, single_law
-from sordino.core.estimates.ranks import Ranks
+from sordino.core.estimates.choices import Ranks
 from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.mechanisms import partition, quantile_selection, tie_places
 from sordino.core.mechanisms.partition import Partition
@@ -129,6 +129,7 @@ def test_the_loss_over_groups(relation: Relation, level: Fraction) -> None:
     assert epsilon / 4 < worst <= float(epsilon) * (1 + 1e-12)
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("unit", [ROW, PAIR], ids=["row", "two rows"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("levels", [(F(1, 4), F(3, 4)), THREE, (F(0), F(1)), (F(0), F(1, 2), F(1))])

@@ -14,7 +14,7 @@ from battery import SELECTIONS, SelectionCase, chi_square_tail
 from mistyping import mistype
 from published import read_published, rows_of
 from selection_law import flip_probabilities, selection_probabilities
-from sordino.core.estimates.selections import bad_flip
+from sordino.core.estimates.choices import bad_flip
 from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip, gaps_below_best
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
@@ -41,6 +41,7 @@ def test_law_by_chi_square(case: SelectionCase) -> None:
     assert chi_square_tail(statistic, len(wanted) - 1) > ALARM
 
 
+@pytest.mark.each(2)
 @EVERY
 def test_losses_of_every_small_neighbor_stay_below_epsilon(case: SelectionCase) -> None:
     """All score pairs on a small grid, by closed-form probabilities; some pair comes within a tenth of epsilon."""

@@ -6,11 +6,12 @@ Seeded; each statistical test would alarm falsely for one seed in 100,000 or mor
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 import pickle
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ def tails(scale: Fraction) -> np.ndarray:
     return np.array([q ** max(x, 0) for x in range(-reach, reach + 1)])
 
 
+@cache
 def transcript_probability(made: SparseVector, answers: tuple[int, ...], outcome: tuple[bool, ...]) -> float:
     """Return P(the session says `outcome`): a sum over each threshold's noise, of products over its questions."""
     first = outcome.index(True) + 1 if made.redraws and True in outcome else 0
@@ -109,6 +111,7 @@ def test_law_by_chi_square(made: SparseVector) -> None:
 def test_every_transcript_of_every_neighbor_stays_below_epsilon(made: SparseVector) -> None:
     """Three questions about the threshold, all neighbors; the test below shows that it has teeth."""
     step, worst = int(made.sensitivity), 0.0
+    probability = functools.cache(transcript_probability)
     for answers in itertools.product((-6, 0, 6), repeat=3):
         moves = list(itertools.product((-step, 0, step), repeat=3))
         if made.monotone:
@@ -116,8 +119,8 @@ def test_every_transcript_of_every_neighbor_stays_below_epsilon(made: SparseVect
         for move in moves:
             moved = tuple(a + m for a, m in zip(answers, move, strict=True))
             for outcome in outcomes(3, made.crossings):
-                here = transcript_probability(made, answers[: len(outcome)], outcome)
-                there = transcript_probability(made, moved[: len(outcome)], outcome)
+                here = probability(made, answers[: len(outcome)], outcome)
+                there = probability(made, moved[: len(outcome)], outcome)
                 worst = max(worst, math.log(here / there))
     assert worst <= made.epsilon * (1 + 1e-9)
     assert worst > 0.45 * made.epsilon

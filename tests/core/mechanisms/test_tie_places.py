@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sordino.core.estimates.ranks import Ranks, RankStage, exponential_sum
+from sordino.core.estimates.choices import Ranks, RankStage, exponential_sum
 from sordino.core.mechanisms import tie_places
 from sordino.core.mechanisms.tie_places import PARTS, cut, place_at, place_count, split_tail
 

@@ -93,11 +93,12 @@ def test_gaussian_blocks_have_the_law(variance: Fraction) -> None:
     assert fit("gaussian", variance, discrete_gaussian(variance, Rng.seeded(4), 1_000_000)) > FALSE_ALARM
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_single_and_textbook_gaussian_have_the_law(variance: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""
     rng = Rng.seeded(5)
-    assert fit("gaussian", variance, np.array([discrete_gaussian(variance, rng) for _ in range(20_000)])) > FALSE_ALARM
+    assert fit("gaussian", variance, np.array([discrete_gaussian(variance, rng) for _ in range(10_000)])) > FALSE_ALARM
     assert fit("gaussian", variance, np.array([textbook_gaussian(variance, rng) for _ in range(2_000)])) > FALSE_ALARM
 
 
@@ -178,6 +179,7 @@ def test_overflow_and_sign() -> None:
     assert discrete_laplace(Fraction(7, 3), ScriptedRng(matrix + b"\1" + coins)) == -(3 * 2**length + 1)
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("low_bits", [1, 2, pytest.param(5, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("variance", [Fraction(7, 3), Fraction(50), Fraction(900)])
 def test_gaussian_draws_of_low_bits_have_the_law(variance: Fraction, low_bits: int) -> None:

@@ -61,6 +61,7 @@ def test_tails_errors_and_variances_are_the_sums(law: DiscreteLaplace | Discrete
         assert law.error(confidence) == expected
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_tail_is_never_below_the_truth(law: DiscreteLaplace | DiscreteGaussian) -> None:
     tails, _ = weigh(law)

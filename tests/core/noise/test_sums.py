@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import sordino as sd
-from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
-from sordino.core.noise.sums import sum_error
+from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, sum_error
 
 ONE, TWO, WIDE = DiscreteLaplace(Fraction(1)), DiscreteLaplace(Fraction(3, 2)), DiscreteLaplace(Fraction(10**6))
 BELL, BROAD = DiscreteGaussian(Fraction(2)), DiscreteGaussian(Fraction(40_000))

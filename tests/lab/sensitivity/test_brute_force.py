@@ -104,7 +104,7 @@ def close(query: str, cell: dict[str, Any], value: float) -> Any:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_equals_brute_force(query: str, cell: dict[str, Any]) -> None:
     for local in (False, True):
@@ -115,7 +115,7 @@ def test_equals_brute_force(query: str, cell: dict[str, Any]) -> None:
             assert found.value == close(query, cell, oracle(query, cell, local=local))
 
 
-@settings(max_examples=250, deadline=None, derandomize=True, database=None)
+@settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_variance_equals_brute_force(cell: dict[str, Any]) -> None:
     for local in (False, True):
@@ -124,7 +124,7 @@ def test_variance_equals_brute_force(cell: dict[str, Any]) -> None:
             assert found.value == close("var", cell, oracle("var", cell, local=local))
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=120, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_std_is_proved_or_bounded_without_enumeration(cell: dict[str, Any]) -> None:
     compare_std(cell)
@@ -171,7 +171,7 @@ def test_the_cost_is_that_of_the_enumeration() -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=3000, deadline=None, derandomize=True, database=None)
+@settings(max_examples=1000, deadline=None, derandomize=True, database=None)
 @given(cell=cells(most=11))
 def test_equals_brute_force_widely(query: str, cell: dict[str, Any]) -> None:
     for local in (False, True):
@@ -181,7 +181,7 @@ def test_equals_brute_force_widely(query: str, cell: dict[str, Any]) -> None:
 
 
 @pytest.mark.deep
-@settings(max_examples=20000, deadline=None, derandomize=True, database=None)
+@settings(max_examples=7000, deadline=None, derandomize=True, database=None)
 @given(cell=cells(most=10))
 def test_std_is_proved_or_bounded_widely(cell: dict[str, Any]) -> None:
     compare_std(cell)

@@ -16,8 +16,8 @@ import pytest
 from collecting import KEY, LABELS, UNTIL, reports_of, running, task_of
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
-from sordino.local.collector import report_endpoint
-from sordino.local.collector.report_endpoint import ERRORS, MOST_REPORTS
+from sordino.local.collector import app as report_endpoint
+from sordino.local.collector.app import ERRORS, MOST_REPORTS
 from sordino.local.collector.report_store import Store
 from sordino.local.collector.service import Buckets, Limits
 from sordino.local.device.client import ID_BYTES

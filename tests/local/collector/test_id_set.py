@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.core.noise.rng import Rng
-from sordino.local.collector.id_set import IdSet
+from sordino.local.collector.task_state import IdSet
 
 
 @given(st.lists(st.lists(st.integers(0, 40), max_size=12), max_size=30), st.integers(1, 9))

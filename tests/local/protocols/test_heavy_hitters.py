@@ -30,7 +30,7 @@ from sordino.local import (
 )
 from sordino.local.estimates.binomial import binomial_law
 from sordino.local.heavy_hitters_plan import HeavyHittersPlan
-from sordino.local.texts import Texts
+from sordino.local.labels import Texts
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from mistyping import mistype
-from sordino.core.noise.laws import DiscreteLaplace
+from sordino.core.noise.laws import DiscreteLaplace, sum_error
 from sordino.core.noise.rng import Rng
-from sordino.core.noise.sums import sum_error
 from sordino.errors import DeclarationError
 from sordino.local import (
     BLH,

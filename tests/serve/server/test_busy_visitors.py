@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from far import listening
 from serving import COUNT, Served, served
 from sordino.ask.curator import curator as curator_module
-from sordino.ask.queries.planning_watch import check_planning
+from sordino.ask.queries.query import check_planning
 from sordino.errors import QuestionRefused, TooManyRequests
 from sordino.serve.server import jobs as work_queue
 from sordino.serve.server.accounts import Accounts

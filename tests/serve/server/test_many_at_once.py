@@ -109,9 +109,10 @@ def test_64_analysts_overspend_nothing_and_none_starves(tmp_path: Path) -> None:
         )  # each was answered by the time that it was its turn five times
 
 
+@pytest.mark.parametrize("number", [6, pytest.param(30, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("store", ["a file", "a server"])
 def test_equal_keys_at_two_servers_get_one_answer_for_one_charge(
-    store: str, tmp_path: Path, request: pytest.FixtureRequest
+    store: str, number: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Two servers over one ledger and store note the same charges at once, in any order: every key is answered by both."""
     stated, address = "", ""
@@ -128,16 +129,16 @@ def test_equal_keys_at_two_servers_get_one_answer_for_one_charge(
 
     def send(turn: int) -> list[Any]:
         server = (first, second)[turn % 2]
-        keys = [f"k{i}" for i in range(15)]
+        keys = [f"k{i}" for i in range(number)]
         start.wait()
         return [server.ask(key=key, epsilon="0.01") for key in (keys if turn < 4 else reversed(keys))]
 
     with ThreadPoolExecutor(8) as pool:
         answers = [answer for some in pool.map(send, range(8)) for answer in some]
-    assert Counter(answer.status_code for answer in answers) == {200: 120}
-    assert len({answer.text for answer in answers}) == 15
-    assert len(first.service.ledger("people").charges()) == 15
+    assert Counter(answer.status_code for answer in answers) == {200: 8 * number}
+    assert len({answer.text for answer in answers}) == number
+    assert len(first.service.ledger("people").charges()) == number
     lines = [line for line in first.service.account_service.audit_log.lines() if line["action"] == "question.ask"]
-    assert len(lines) == 120
+    assert len(lines) == 8 * number
     for server in (first, second):
         server.service.close()

@@ -248,6 +248,7 @@ ALL = (
     "/history",
     "/models",
     "/models/fit/people",
+    "/models/predict/people",
     "/jobs/1",
     "/models/1",
     "/epsilon",

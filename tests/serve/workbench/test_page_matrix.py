@@ -51,6 +51,7 @@ PAGES = (
     Page("release.read", "/history/{budget}/{charge}/export/{kind}", f"{ANSWER}/export/csv", "ana"),
     Page("model.read", "/models"),
     Page("table.read", "/models/fit/{name}", "/models/fit/people"),
+    Page("table.read", "/models/predict/{name}", "/models/predict/people"),
     Page("model.fit", "/models/fit", form=FIT, success=303),
     Page("job.read", "/jobs/{number}", "/jobs/1", "ana"),
     Page("model.read", "/models/{number}", MODEL, "ana"),

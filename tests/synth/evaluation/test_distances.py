@@ -14,7 +14,7 @@ import pytest
 
 import sordino as sd
 from sordino import synth
-from sordino.ask.queries.adaptive.distance_to import Distances
+from sordino.ask.queries.adaptive.marginal import Distances
 from sordino.core.neighbors import Neighbors, Relation
 from sordino.errors import DeclarationError, SourceError
 from synth.support import small, small_source

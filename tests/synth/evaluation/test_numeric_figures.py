@@ -145,9 +145,14 @@ def test_private_figures_are_the_open_ones_but_for_the_noise(
     ]
 
 
-def test_what_noise_hides_is_shown_nowhere(model: synth.Model) -> None:
+@pytest.fixture(scope="module")
+def hidden(model: synth.Model) -> synth.Evaluation:
+    """At an epsilon of 1/1000 the noise hides everything."""
+    return evaluate(model, against=protect(TABLE, DOMAIN, budget=sd.PureDP(10)), epsilon="0.001")
+
+
+def test_what_noise_hides_is_shown_nowhere(model: synth.Model, hidden: synth.Evaluation) -> None:
     """At an epsilon of 1/1000 nothing of the original shows: not in text, JSON or the page; each says what it is at most."""
-    hidden = evaluate(model, against=protect(TABLE, DOMAIN, budget=sd.PureDP(10)), epsilon="0.001")
     plain = hidden.to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     for kind in (hidden.correlations, hidden.pearson):
@@ -164,6 +169,14 @@ def test_what_noise_hides_is_shown_nowhere(model: synth.Model) -> None:
     page = evaluation_page(model, hidden, subject="m")
     assert "/ ?" in page
     assert "below the noise" in page
+    assert hidden.prediction is not None
+    for figure in (hidden.prediction.original.right, hidden.prediction.original.right_by_the_larger_side):
+        assert figure.shown is None
+    guesses = plain["prediction"]
+    assert (guesses["right"]["value"], guesses["right_by_the_larger_side"]["value"]) == (None, None)
+    for words in (str(hidden), page, *hidden.notes()):
+        assert "nan" not in words.replace("finance", "")
+        assert "inf " not in words
 
 
 def test_the_page_has_every_part(model: synth.Model, openly: synth.Evaluation, privately: synth.Evaluation) -> None:
@@ -349,15 +362,3 @@ def test_an_auc_is_that_of_all_pairs_of_rows(seed: int) -> None:
     scores = rng.integers(0, 8, 60).astype(float)
     pairs = [(a > b) + (a == b) / 2 for a in scores[truth] for b in scores[~truth]]
     assert rank_auc(truth, scores) == pytest.approx(float(np.mean(pairs)))
-
-
-def test_a_share_of_right_guesses_that_noise_hides_is_not_shown(model: synth.Model) -> None:
-    hidden = evaluate(model, against=protect(TABLE, DOMAIN, budget=sd.PureDP(10)), epsilon="0.001")
-    assert hidden.prediction is not None
-    for figure in (hidden.prediction.original.right, hidden.prediction.original.right_by_the_larger_side):
-        assert figure.shown is None
-    plain = hidden.to_dict()["prediction"]
-    assert (plain["right"]["value"], plain["right_by_the_larger_side"]["value"]) == (None, None)
-    for words in (str(hidden), evaluation_page(model, hidden, subject="m"), *hidden.notes()):
-        assert "nan" not in words.replace("finance", "")
-        assert "inf " not in words

@@ -15,7 +15,6 @@ from fractions import Fraction
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.curator.key_selection import CountingThreshold, KeySelection, choose_key_selection
 from sordino.ask.curator.plan import (
     EQUAL,
     UNKNOWN_ROWS,
@@ -31,6 +30,7 @@ from sordino.ask.curator.plan import (
     cost_of,
     price,
 )
+from sordino.ask.curator.possible_keys import CountingThreshold, KeySelection, choose_key_selection
 from sordino.ask.curator.quantile_scans import PlannedQuantile, plan_quantile, share_draws
 from sordino.ask.queries.aggregates.distinct import Distinct
 from sordino.ask.queries.aggregates.quantile import Quantile
@@ -40,18 +40,16 @@ from sordino.ask.queries.expressions.compile import bind_number, presence
 from sordino.ask.queries.expressions.keys import MOST_LISTED, Keys, list_shown
 from sordino.ask.queries.expressions.nodes import Compare, Constant, IsIn, Name, Node, describe, walk
 from sordino.ask.queries.expressions.sql_trees import Build, trees
-from sordino.ask.queries.formulas import FormulaColumn
-from sordino.ask.queries.post_processing import finish_answer
+from sordino.ask.queries.post_processing import FormulaColumn, finish_answer
 from sordino.ask.queries.query import ExpectedNoise, SqlAggregate, Vector
 from sordino.ask.queries.row_steps import step_domain, step_neighbors
 from sordino.core.accounting.amplify import poisson_sampled
 from sordino.core.accounting.events import Composed
 from sordino.core.domain import Boolean, Category, Domain, Identifier
 from sordino.core.errors import DeclarationError, QuestionRefused, arg
+from sordino.core.estimates.choices import Ranks
 from sordino.core.estimates.noisy import Noisy
-from sordino.core.estimates.ranks import Ranks
-from sordino.core.estimates.selected import simultaneous_confidence
-from sordino.core.estimates.shown_count import ShownCount
+from sordino.core.estimates.selected import ShownCount, simultaneous_confidence
 from sordino.core.estimates.weighted_sum import Mix, SharedNoise
 from sordino.core.loss import ZCDP, ApproxDP, Event, Loss, PureDP, format_number, scale_loss
 from sordino.core.mechanisms.additive_noise import Mechanism

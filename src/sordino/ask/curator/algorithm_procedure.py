@@ -7,11 +7,12 @@ session that answers queries up to the loss, and no more.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sordino.ask.curator.adaptive_session import AdaptiveSession, adaptive_event
 from sordino.ask.curator.plan import (
@@ -25,12 +26,13 @@ from sordino.ask.curator.plan import (
     StatementWriter,
     TableContext,
     price,
+    register_procedure,
 )
-from sordino.ask.curator.procedures import register_procedure
 from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.ask.queries.query import refuse_foreign
 from sordino.ask.queries.queryable import LossTooSmall, PreparedAlgorithm, ReleaseContent, ScanQuery, VectorQuery
+from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
 from sordino.ask.queries.tabulation import Tabulation
 from sordino.core.accounting.events import LaplaceEvent
 from sordino.core.accounting.gaussian_dp import vectors_rho_for
@@ -46,6 +48,9 @@ from sordino.core.release import Release
 
 if TYPE_CHECKING:
     from sordino.ask.engines.engine import Statement
+
+
+Rows = TypeVar("Rows", bound=StatementWriter)
 
 
 class AlgorithmQuestion(PlannedQuestion, Protocol):
@@ -84,6 +89,9 @@ class AlgorithmProcedure(Procedure):
     prepared: PreparedAlgorithm
     inner: Loss
     smooth: bool = False
+    # What turns the rows of the table, declared by `base`, into those that the algorithm sees.
+    steps: tuple[RowStep, ...] = ()
+    base: Domain | None = None
 
     def columns(self, confidence: float) -> Sequence[PlannedColumn]:
         """Return what the algorithm knows beforehand of each column."""
@@ -109,12 +117,17 @@ class AlgorithmProcedure(Procedure):
 
     def write(self, rows: StatementWriter) -> dict[str, Statement]:
         """Write the statements of all queries that the algorithm will ask."""
+        rows = self._follow(rows)
         statements: dict[str, Statement] = {}
         for query in self.prepared.queries():
             for scan in query.scans(self.table.domain) if isinstance(query, ScanQuery) else ():
                 if scan.key not in statements:
                     statements[scan.key] = rows.write(scan.select(rows.primitives()))
         return statements
+
+    def _follow(self, rows: Rows) -> Rows:
+        """Return the rows that the algorithm sees."""
+        return rows if self.base is None else rows.follow(self.steps, self.base)
 
     def release(self, statements: dict[str, Statement], rows: DataAccess, rng: Rng) -> Answer | ReleaseContent:
         """Run the algorithm in a session of its own."""
@@ -129,7 +142,7 @@ class AlgorithmProcedure(Procedure):
             )
 
         session = AdaptiveSession(
-            rows=rows,
+            rows=self._follow(rows),
             table=self.table,
             loss=self.inner,
             rng=rng,
@@ -141,6 +154,36 @@ class AlgorithmProcedure(Procedure):
             return self.prepared.answer(session)
         finally:
             session.close()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionOver:
+    """A question that an algorithm answers, of the rows that some steps make of a table's."""
+
+    question: AlgorithmQuestion
+    steps: tuple[RowStep, ...]
+
+    def identity(self) -> str:
+        """Return canonical text of the question, whatever the loss."""
+        return json.dumps([[step.plain() for step in self.steps], self.question.identity()], default=str)
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return f"{self.question.describe()}, {'; '.join(step.describe() for step in self.steps)}"
+
+
+def plan_over_steps(question: QuestionOver, table: TableContext, *, asked: Loss) -> Plan:
+    """Return the plan of an algorithm over the rows that steps make of a table's.
+
+    Each step states the relation of its rows, and the algorithm is planned by that, so what it costs protects the table's unit.
+    """
+    domain = step_domain(table.domain, question.steps)
+    neighbors = step_neighbors(table.neighbors, question.steps)
+    over = replace(table, domain=domain, neighbors=neighbors, possible={})
+    procedure = plan_by_algorithm(question.question, over, asked=asked).procedure
+    assert isinstance(procedure, AlgorithmProcedure)
+    stepped = replace(procedure, question=question, steps=question.steps, base=table.domain)
+    return price(stepped, table, asked=asked)
 
 
 def plan_by_algorithm(question: AlgorithmQuestion, table: TableContext, *, asked: Loss) -> Plan:
@@ -244,6 +287,7 @@ def _currencies(asked: Loss) -> list[tuple[Event, Loss, bool]]:
     return found
 
 
+register_procedure(QuestionOver, plan_over_steps)
 register_procedure(Tabulation, plan_by_algorithm)
 register_procedure(MomentMatrix, plan_by_algorithm)
 register_procedure(SteppedRegression, plan_by_algorithm)

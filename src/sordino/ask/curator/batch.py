@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
 
-from sordino.ask.curator.plan import EQUAL, LossSplit, Plan
-from sordino.ask.curator.procedures import registered_procedure
-from sordino.ask.curator.statement_tables import join_questions, name_groups, unnamed
+from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, registered_procedure
+from sordino.ask.curator.statement_procedure import join_questions, name_groups, unnamed
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.sql.block_splitter import GROUPINGS
 from sordino.ask.queries.sql.parse import SqlText
@@ -31,8 +30,8 @@ from sordino.core.loss import (
     read_loss,
     to_fraction,
 )
-from sordino.core.notebook_tables import html_table
 from sordino.core.release import show_number, show_rows
+from sordino.core.text_table import html_table
 
 # the significant digits of a loss that was searched, and the losses that are searched
 _DIGITS = 4

@@ -26,9 +26,9 @@ from sordino.core.lazy import load_feature
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.loss import Loss, Number, show_arguments
 from sordino.core.noise.rng import Rng
-from sordino.core.notebook_tables import html_table
 from sordino.core.release import Release
 from sordino.core.source import PrivateTable
+from sordino.core.text_table import html_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

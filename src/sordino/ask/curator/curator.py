@@ -37,10 +37,10 @@ from sordino.ask.curator.plan import (
     TableContext,
     open_rows,
     read_split,
+    registered_procedure,
     states_split,
     take_loss,
 )
-from sordino.ask.curator.procedures import registered_procedure
 from sordino.ask.curator.question_reading import (
     Question,
     Whole,
@@ -55,12 +55,11 @@ from sordino.ask.engines.engine import Engine
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, Column, Selection
 from sordino.ask.queries.expressions.expr import Expr
-from sordino.ask.queries.planning_watch import check_planning
-from sordino.ask.queries.query import refuse_foreign
+from sordino.ask.queries.query import check_planning, refuse_foreign
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.ask.queries.series import Every, SeriesHandle, ask_series
-from sordino.ask.queries.sql.moments import current_moment
 from sordino.ask.queries.sql.parse import SqlText
+from sordino.ask.queries.sql.time_functions import current_moment
 from sordino.ask.queries.table_face import TableFace
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused
@@ -70,10 +69,10 @@ from sordino.core.ledger.records import Charge
 from sordino.core.loss import Loss, LossArguments, Number, read_loss, show_arguments
 from sordino.core.neighbors import Neighbors
 from sordino.core.noise.rng import Rng
-from sordino.core.notebook_tables import COLUMN_HEAD, column_cells, html_table
 from sordino.core.registration import close_registries
 from sordino.core.release import Release
 from sordino.core.source import PrivateTable, PublicTable
+from sordino.core.text_table import COLUMN_HEAD, column_cells, html_table
 
 if TYPE_CHECKING:
     import datetime

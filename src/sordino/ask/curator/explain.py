@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from sordino.ask.queries.series import recall_series
-from sordino.core.accounting.belief import belief_after, belief_within, epsilon_and_delta, power_after
+from sordino.core.accounting.belief import Belief, belief_after, belief_within, epsilon_and_delta, power_after
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.series_ledger import SeriesLedger
 from sordino.core.loss import Event, Loss, round_up
-from sordino.core.notebook_tables import align_cells, html_table
 from sordino.core.release import Release
 from sordino.core.rounding import float_up
+from sordino.core.text_table import align_cells, html_table
 
 # ---- What a release reveals at most, in a sentence that a person without mathematics can hold on to
 
@@ -56,25 +56,31 @@ def explain_charge(ledger: Ledger, release: Release) -> str:
     )
 
 
+def bound_belief(cost: Loss, event: Event) -> Belief:
+    """Return how far an answer of this event moves anybody's odds at most; `sd.plot` draws it."""
+    belief = belief_after([event], delta=_tighten(cost, event)[1])
+    within = belief_within(cost)
+    # Of training elsewhere the pair says far more than the event's rho, which sampling does not lower.
+    return within if within.epsilon < belief.epsilon / 2 else belief
+
+
+def _tighten(cost: Loss, event: Event) -> tuple[float, float]:
+    """Return epsilon and delta of a cost; the event may be tighter than its rho: a median is selected at pure epsilon."""
+    epsilon, delta = epsilon_and_delta(cost)
+    pure = event.pure()
+    return (float_up(pure), 0.0) if pure is not None and float_up(pure) <= epsilon else (epsilon, delta)
+
+
 def explain_loss(cost: Loss, event: Event, neighbors: str, privacy_unit: str) -> str:
     """Return what an answer of this event reveals at most, asked already or not: nothing of the answer is read."""
-    epsilon, delta = epsilon_and_delta(cost)
-    # The event may be tighter than its cost in rho: a median is selected at pure epsilon.
-    pure = event.pure()
-    if pure is not None and float_up(pure) <= epsilon:
-        epsilon = float_up(pure)
-        delta = 0.0
+    epsilon, delta = _tighten(cost, event)
     one_row = privacy_unit == "one row"
     unit = "a given row" if one_row else privacy_unit.replace("of one", "of a given")
     if neighbors == "add_remove":
         state = f"{'is' if one_row else 'are'} in the table"
     else:
         state = f"{'has' if one_row else 'have'} one value rather than another"
-    belief = belief_after([event], delta=delta)
-    within = belief_within(cost)
-    # Of training elsewhere the pair says far more than the event's rho, which sampling does not lower.
-    if within.epsilon < belief.epsilon / 2:
-        belief = within
+    belief = bound_belief(cost, event)
     claim = (
         f"Anyone who knew everything else, and thought it as likely as not that {unit} {state}, "
         f"can be {belief.describe(of='it afterwards')}."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sordino.ask.clipping.ends import SHARES, Ends, ends_histogram, find_ends
+from sordino.ask.clipping.search import SHARES, Ends, ends_histogram, find_ends
 from sordino.ask.curator.adaptive_session import AdaptiveSession, adaptive_event
 from sordino.ask.curator.aggregation_procedure import plan_aggregation
 from sordino.ask.curator.plan import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
+from sordino.ask.curator.algorithm_procedure import QuestionOver
 from sordino.ask.curator.question_reading import read_question
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import Selection, count
@@ -14,7 +15,7 @@ from sordino.core.errors import QuestionRefused
 from sordino.core.loss import Loss, LossArguments, show_arguments
 
 if TYPE_CHECKING:
-    from sordino.ask.curator.plan import TableContext
+    from sordino.ask.curator.plan import Plan, TableContext
     from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
     from sordino.ask.queries.row_steps import RowStep
     from sordino.core.domain import Domain
@@ -34,6 +35,14 @@ class Joinable(Protocol):
     @property
     def remaining(self) -> Loss:
         """What is left of the budget."""
+
+    @property
+    def plan(self) -> Callable[..., Any]:
+        """Price a question."""
+
+    @property
+    def ask(self) -> Callable[..., Any]:
+        """Answer a question, charged once."""
 
     @property
     def adapt_over(self) -> Callable[..., Any]:
@@ -84,13 +93,25 @@ class JoinedRows:
         """What is left of the budget."""
         return self._curator.remaining
 
-    def plan(self, question: object, **loss: Unpack[LossArguments]) -> NoReturn:
-        """Raise QuestionRefused: questions are asked of the table, with the join in them."""
-        del question, loss
-        raise QuestionRefused(
-            "of joined rows only tables of counts can be asked for: leave out what counts rows by a condition (rules, "
-            "predict), or ask the table itself, with the join in the question"
-        )
+    @show_arguments(LossArguments)
+    def plan(self, question: object, **loss: Unpack[LossArguments]) -> Plan:
+        """Return the price of a question that an algorithm answers, such as moments; raises QuestionRefused for others."""
+        plan: Plan = self._curator.plan(self._over(question), **loss)
+        return plan
+
+    @show_arguments(LossArguments)
+    def ask(self, question: object, **loss: Unpack[LossArguments]) -> Release:
+        """Return the private answer of a question that an algorithm answers, charged once; raises QuestionRefused for others."""
+        release: Release = self._curator.ask(self._over(question), **loss)
+        return release
+
+    def _over(self, question: Any) -> QuestionOver:
+        if not hasattr(question, "algorithm") or self.reads:
+            raise QuestionRefused(
+                "of joined rows only tables of counts and what models ask can be asked for: leave out what counts rows by a "
+                "condition (rules, predict), or ask the table itself, with the join in the question"
+            )
+        return QuestionOver(question, self.steps)
 
     @show_arguments(LossArguments)
     def adapt(

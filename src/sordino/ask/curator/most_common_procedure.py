@@ -20,7 +20,7 @@ from sordino.ask.curator.plan import (
 )
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import CompiledQuery
-from sordino.core.estimates.selections import Choices
+from sordino.core.estimates.choices import Choices
 from sordino.core.loss import Loss
 from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip, best_selection
 from sordino.core.noise.rng import Rng

@@ -21,8 +21,8 @@ from sordino.core.accounting.concentration import bounded_range_epsilon_for
 from sordino.core.accounting.events import BoundedRangeEvent, Composed
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
+from sordino.core.estimates.choices import Ranks
 from sordino.core.estimates.estimate import ColumnEstimate
-from sordino.core.estimates.ranks import Ranks
 from sordino.core.estimates.time_values import TimeValues
 from sordino.core.loss import ZCDP, Event, Loss
 from sordino.core.mechanisms.joint_quantiles import JointQuantiles

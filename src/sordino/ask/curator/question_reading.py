@@ -9,10 +9,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from sordino.ask.curator.most_common_procedure import plan_most_common
-from sordino.ask.curator.plan import PlannedQuestion, TableContext
-from sordino.ask.curator.procedures import register_procedure, registered_procedure
-from sordino.ask.curator.statement_procedure import StatementQuestion, declare_released, plan_statement
-from sordino.ask.curator.statement_tables import join_groupings
+from sordino.ask.curator.plan import PlannedQuestion, TableContext, register_procedure, registered_procedure
+from sordino.ask.curator.statement_procedure import StatementQuestion, declare_released, join_groupings, plan_statement
 from sordino.ask.queries.aggregates.most_common import MostCommon
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, as_aggregation
@@ -20,10 +18,10 @@ from sordino.ask.queries.expressions.nodes import Released, has_exists
 from sordino.ask.queries.joined_names import bind_names
 from sordino.ask.queries.same_people import mark_units
 from sordino.ask.queries.sql.block_splitter import ReleasedQuery
-from sordino.ask.queries.sql.moments import reads_clock
 from sordino.ask.queries.sql.parse import SqlText, parse_question
 from sordino.ask.queries.sql.statement import read_statement, surrounds_questions
 from sordino.ask.queries.sql.text import is_same_table
+from sordino.ask.queries.sql.time_functions import reads_clock
 from sordino.ask.queries.sql.whole_division import Kind
 from sordino.ask.queries.tabulation import Tabulation
 from sordino.core.domain import Boolean, Category, Date, Domain, Identifier, Integer

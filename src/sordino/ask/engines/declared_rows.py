@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from sordino.ask.engines.cells import refine_times
 from sordino.ask.engines.duckdb_primitives import DuckDBPrimitives
 from sordino.ask.engines.instances import shared_instance
-from sordino.ask.engines.moment_cells import refine_times
 from sordino.ask.engines.sql_text import public_name, quote_name, write_tree
 from sordino.ask.engines.table_layout import TableLayout
 from sordino.core.domain import Domain

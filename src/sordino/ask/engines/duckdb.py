@@ -20,9 +20,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sordino.ask.engines.bounded import BoundedEngine
+from sordino.ask.engines.cells import refine_times
 from sordino.ask.engines.csv_lines import WILD, copy_marked, is_utf8, literal_path, read_csv, read_json, read_lines
 from sordino.ask.engines.duckdb_primitives import BINARY, DuckDBPrimitives
 from sordino.ask.engines.engine import EngineFailed, Statement
+from sordino.ask.engines.frames import LOADERS, cannot_open, load_file
 from sordino.ask.engines.instances import (
     SpillDirectory,
     fetch_table,
@@ -31,8 +33,6 @@ from sordino.ask.engines.instances import (
     open_connection,
     shared_instance,
 )
-from sordino.ask.engines.loaded_files import LOADERS, cannot_open, load_file
-from sordino.ask.engines.moment_cells import refine_times
 from sordino.ask.engines.parquet import (
     check_parquet_types,
     footers_agree,

@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
+from sordino.ask.engines.cells import DAY_NANOS, clock_bounds, duckdb_micros
 from sordino.ask.engines.engine import BoundedRelation
-from sordino.ask.engines.moment_cells import DAY_NANOS, clock_bounds, duckdb_micros
 from sordino.ask.engines.row_hash import unit_value
 from sordino.ask.engines.sql_primitives import SqlPrimitives
 from sordino.ask.engines.sql_text import CHOICE, literal_text, quote_name, quote_text, whole_text, write_tree

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from sordino.ask.engines.moment_cells import refine_times
+from sordino.ask.engines.cells import refine_times
 from sordino.ask.engines.sql_text import quote_name, quote_text
 from sordino.ask.engines.table_layout import PeopleTable
 from sordino.core.domain import Boolean, Category, Column, Date, DateTime, Integer, List, Real

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sordino.ask.engines.loaded_files import LOADERS
+from sordino.ask.engines.frames import LOADERS
 from sordino.core.errors import SourceError
 from sordino.core.source import Source
 

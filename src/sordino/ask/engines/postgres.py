@@ -18,9 +18,9 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.tokenizer_core import TokenType
 
+from sordino.ask.engines.cells import FIRST_MICROS, LAST_MICROS
 from sordino.ask.engines.engine import EngineFailed, Statement
 from sordino.ask.engines.instances import leave_at_fork
-from sordino.ask.engines.moment_cells import FIRST_MICROS, LAST_MICROS
 from sordino.ask.engines.readers.postgres_tables import (
     hold_columns,
     is_lost,

@@ -19,9 +19,8 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 
+from sordino.ask.engines.cells import clip_micros
 from sordino.ask.engines.engine import EngineFailed, Statement
-from sordino.ask.engines.moment_cells import clip_micros
-from sordino.ask.engines.readers.physical_column import PhysicalColumn
 from sordino.ask.engines.readers.spark_tables import (
     check_settings,
     error_names,
@@ -43,7 +42,7 @@ from sordino.ask.engines.sql_text import (
     quote_text,
     whole_text,
 )
-from sordino.ask.engines.table_layout import PeopleTable, TableLayout, check_columns, is_spark
+from sordino.ask.engines.table_layout import PeopleTable, PhysicalColumn, TableLayout, check_columns, is_spark
 from sordino.core.cell_grammar import DECIMAL, WHOLE
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, QuestionRefused, SourceError
@@ -570,7 +569,7 @@ class SparkEngine:
 
     def _send(self, name: str, cells: pa.Table) -> dict[str, str]:
         """Send a public table to the session, and return the types of its columns there, without its keys."""
-        from sordino.ask.engines.moment_cells import refine_times
+        from sordino.ask.engines.cells import refine_times
 
         frame = self._session.createDataFrame(refine_times(cells))
         columns = read_columns(frame)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from sordino.ask.engines.moment_cells import MOMENTS, bisect_steps, day_steps, moment_steps
+from sordino.ask.engines.cells import MOMENTS, bisect_steps, day_steps, moment_steps
 from sordino.ask.engines.row_hash import FORMS, CellNumber, hash_cells, unit_rows_select, window_text
 from sordino.ask.engines.sql_text import case_bounds, float_text, public_name, quote_name, quote_text, whole_text
 from sordino.ask.engines.table_layout import TableLayout

@@ -1,4 +1,7 @@
-"""TableLayout: how an engine stores one table, and its declaration. It knows no cells."""
+"""TableLayout: how an engine stores one table, and its declaration. It knows no cells.
+
+PhysicalColumn: how a database or a cluster stores one column, as its catalog states it. It knows no cells.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.engines.readers.physical_column import PhysicalColumn
 from sordino.ask.engines.sql_text import people_name
 from sordino.core.domain import Domain
 from sordino.core.errors import DeclarationError, nearest
@@ -15,6 +17,19 @@ from sordino.core.source import Csv, Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalColumn:
+    """How one column is stored: the kind, by a name that engines share, and of an array the kind of its items.
+
+    `digits` of a decimal, where they are stated: all, and after the point.
+    """
+
+    kind: str
+    item: str = ""
+    digits: tuple[int, int] | None = None
+
 
 # Physical types of the items of a list that can be read.
 _ITEMS = frozenset(

@@ -35,10 +35,9 @@ from sordino.ask.queries.expressions.nodes import (
     walk,
 )
 from sordino.ask.queries.expressions.sql_trees import Build
-from sordino.ask.queries.formulas import FormulaColumn, check_conditions, is_condition
 from sordino.ask.queries.frame_words import unknown_word
 from sordino.ask.queries.joins import Join
-from sordino.ask.queries.post_processing import PostProcessing
+from sordino.ask.queries.post_processing import FormulaColumn, PostProcessing, check_conditions, is_condition
 from sordino.ask.queries.query import Aggregate, SqlAggregate, Vector, replace_names
 from sordino.ask.queries.row_steps import RowStep, apply_steps, step_domain, step_neighbors
 from sordino.ask.queries.sensitivity_rules import stack
@@ -47,9 +46,9 @@ from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.loss import format_number
 from sordino.core.neighbors import ContributionBounds, Neighbors, Sensitivity
-from sordino.core.notebook_tables import html_table
 from sordino.core.primitives import Primitives
 from sordino.core.source import PrivateTable
+from sordino.core.text_table import html_table
 
 if TYPE_CHECKING:
     from sqlglot import exp

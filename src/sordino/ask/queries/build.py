@@ -26,9 +26,9 @@ from sordino.ask.queries.expressions.nodes import (
     describe,
     walk,
 )
-from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.frame_words import unknown_word
 from sordino.ask.queries.joins import JoinKind, Unnest, state_join
+from sordino.ask.queries.post_processing import FormulaColumn, rename
 from sordino.ask.queries.query import Aggregate, replace_names
 from sordino.ask.queries.row_steps import RowStep
 from sordino.core.errors import QuestionRefused

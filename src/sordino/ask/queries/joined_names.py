@@ -13,14 +13,22 @@ from typing import Any, Literal
 
 from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.expressions.nodes import Compare, Name, Node, conjoin, conjuncts, describe, has_released
-from sordino.ask.queries.joins import Join, Unnest, computed_cell, join_cell, public_table, qualify
-from sordino.ask.queries.per_unit import PerUnit, clip_unit_values
-from sordino.ask.queries.public_matches import PublicValues, find_match, no_values
+from sordino.ask.queries.joins import (
+    Join,
+    PublicValues,
+    Unnest,
+    computed_cell,
+    find_match,
+    join_cell,
+    no_values,
+    public_table,
+    qualify,
+)
+from sordino.ask.queries.per_unit import PerUnit, UnitValues, bind_values, clip_unit_values
 from sordino.ask.queries.query import replace_names
-from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
+from sordino.ask.queries.row_steps import Fold, RowStep, check_fold, step_domain, step_neighbors
 from sordino.ask.queries.same_people import UnitJoin, UnitMark, UnitMatch, again, bind_unit_join, find_shared, seen_from
 from sordino.ask.queries.sequences import UnitSequence
-from sordino.ask.queries.unit_values import UnitValues, bind_values
 from sordino.core.domain import Boolean, Domain, refused_list
 from sordino.core.errors import QuestionRefused, UnknownName, hint_quotes, nearest
 from sordino.core.neighbors import Neighbors, PrivacyUnit
@@ -94,6 +102,8 @@ def bind_names(
                 return _Names(table, rows, [*before, join], unit, written=names == "written")
 
             steps.append(_find_table(step, public, step_domain(domain, steps), table, meant, mean, values))
+        elif isinstance(step, Fold):
+            steps.append(check_fold(step))
         elif isinstance(step, _JOINS):
             steps.append(_find_private(step, public, private, table, own))
         if isinstance(step, (PerUnit, UnitSequence, UnitValues, UnitMark)):

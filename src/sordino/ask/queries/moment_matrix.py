@@ -64,12 +64,14 @@ class MomentMatrix:
 
     A row without a value in any of the columns takes no part. With `folds` of 2 or more the moments of the units whose public
     hash falls into the first fold stand apart from those of all others: a unit is in one of the two alone, so the two together
-    are as private as one.
+    are as private as one. With `weight`, a number of 0 or more with an upper declared bound, a row counts by it, as a part of
+    that bound.
     """
 
     numbers: tuple[Grouping, ...]
     categories: tuple[Grouping, ...] = ()
     folds: int = 1
+    weight: Grouping | None = None
 
     # The feature that plans the algorithm which answers such questions.
     algorithm: ClassVar[str] = "prepare_moments"
@@ -78,15 +80,18 @@ class MomentMatrix:
         """Return the question as a sentence."""
         names = [describe(column.of) for column in (*self.numbers, *self.categories)]
         apart = "" if self.folds == 1 else f", one unit of {self.folds} apart, by a public hash"
-        return f"the sums, squares and products of {join_words(names)}{apart}"
+        by = "" if self.weight is None else f", weighted by {describe(self.weight.of)}"
+        return f"the sums, squares and products of {join_words(names)}{by}{apart}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
-        data = {
+        data: dict[str, Any] = {
             "moments": [[n.alias, plain(n.of)] for n in self.numbers],
             "categories": [[c.alias, plain(c.of)] for c in self.categories],
             "folds": self.folds,
         }
+        if self.weight is not None:
+            data["weight"] = [self.weight.alias, plain(self.weight.of)]
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
@@ -145,11 +150,35 @@ class ScaledNumber:
 
 
 @dataclass(frozen=True, slots=True)
+class RowWeight:
+    """The weight of a row, of its upper declared bound, in parts of `WEIGHT`.
+
+    `number` is clipped to its bounds and `high` is the upper one in its steps, of which `by` are read as one.
+    """
+
+    number: BoundNumber
+    high: int
+    by: int
+
+    def build(self, on: Primitives) -> exp.Expression:
+        """Return the SQL of the weight, rounded to the nearest part."""
+        from sqlglot import exp
+
+        steps: Any = exp.paren(self.number.build(on))
+        if self.by > 1:
+            steps = exp.paren(exp.IntDiv(this=steps, expression=whole(self.by)))
+        high = self.high // self.by
+        doubled = exp.Add(this=exp.Mul(this=steps, expression=whole(2 * WEIGHT)), expression=whole(high))
+        tree: exp.Expression = exp.paren(exp.IntDiv(this=exp.paren(doubled), expression=whole(2 * high)))
+        return tree
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """How numbers are standardised: the `centers` and `scales` of each in steps, and the `limit` of a row's squared length.
 
     A row is z = (1, (step - center) / scale of each number, the indicator of each category's value), and counts
-    min(1, limit / |z|^2).
+    min(its weight, limit / |z|^2), where a row without a weight has 1, the most there is.
     """
 
     centers: tuple[int, ...]
@@ -184,6 +213,7 @@ class CompiledMoments:
     numbers: tuple[ScaledNumber, ...]
     categories: tuple[Keys, ...]
     droppable: bool
+    weight: RowWeight | None = None
 
     @functools.cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -248,15 +278,15 @@ class CompiledMoments:
             add_remove:  C R (1.4 + p + c) / 2 in l1, C R / sqrt(2) in l2
             replace:     twice that in l1,            C sqrt(1.02 R^2 + c) in l2
 
-        and rounding adds less than one part to each cell that moves. Proof. A row adds w f(z), w = min(1, R / |z|^2) and f(z)
-        the products z_i z_j, i < j, and 7/10 z_i^2 of 1 and of each number; the square of an indicator is its product with
-        1. So |f|^2 <= (|z|^4 - sum z_i^4)/2 + .49 sum z_i^4 <= |z|^4/2, and w |z|^2 <= R. At most 1 + p + c of the z_i are not
-        0, so |f|_1 <= (|z|_1^2 - |z|^2)/2 + .7 |z|^2 <= |z|^2 (1 + p + c + .4)/2. Norms are convex, so C rows move C times as
-        far. Under replace the rows of one unit are paired with the other's, and
+        and rounding adds less than one part to each cell that moves. Proof. A row adds w f(z), w = min(u, R / |z|^2) for its
+        own weight u in [0, 1], and f(z) the products z_i z_j, i < j, and 7/10 z_i^2 of 1 and of each number; the square of
+        an indicator is its product with 1. So |f|^2 <= (|z|^4 - sum z_i^4)/2 + .49 sum z_i^4 <= |z|^4/2, and w |z|^2 <= R. At
+        most 1 + p + c of the z_i are not 0, so |f|_1 <= (|z|_1^2 - |z|^2)/2 + .7 |z|^2 <= |z|^2 (1 + p + c + .4)/2. Norms are
+        convex, so C rows move C times as far. Under replace the rows of one unit are paired with the other's, and
         |w f(z) - v f(y)|^2 = w^2 |f(z)|^2 + v^2 |f(y)|^2 - 2 w v f(z).f(y), where
-        f(z).f(y) >= (z.y)^2/2 - .01 |z|^2 |y|^2 - c/2; so the last term is at most .02 R^2 + c. A row without a partner has a
-        square of R^2/2 at most, one whose unit changes its fold of R^2. The engine rounds |z|^2 up and w down, so that
-        w |z|^2 <= R holds there.
+        f(z).f(y) >= (z.y)^2/2 - .01 |z|^2 |y|^2 - c/2; as w and v are at most 1, the last term is at most .02 R^2 + c. A row
+        without a partner has a square of R^2/2 at most, one whose unit changes its fold of R^2. The engine rounds |z|^2 up
+        and R / |z|^2 down, so that w |z|^2 <= R holds there.
         """
         rows = neighbors.contributions
         cells = self.cells * self.halves
@@ -279,7 +309,8 @@ class CompiledMoments:
 
         Theorem. A row adds 1 to the rows, a number in [-1, 1] to each sum, and 3/2 of one in [-1/2, 1/2] to each square; so C
         rows move p of each by at most C (1 + 7p/4) in l1 and C sqrt(1 + 25p/16) in l2. Under replace rows in pairs move the
-        rows by 1, a sum by 2 and a square by 3/2 each at most.
+        rows by 1, a sum by 2 and a square by 3/2 each at most. A weight in [0, 1] draws what a row adds towards 0, which lies in
+        each of these ranges.
         """
         rows = neighbors.contributions
         count = len(self.numbers)
@@ -327,6 +358,18 @@ def scale_number(column: Grouping, domain: Domain) -> ScaledNumber:
     return ScaledNumber(column.alias, within, low, by, times, steps * times)
 
 
+def read_weight(column: Grouping, domain: Domain) -> RowWeight:
+    """Return the weight of a row; raises QuestionRefused where it has no bounds, may be below 0, or is always 0."""
+    number, low, high = require_bounds(column.of, domain, "weight")
+    if low < 0:
+        raise QuestionRefused(f"{column.alias} may be below 0, and a weight is 0 or more: declare lower=0, or clip it")
+    if high == 0:
+        raise QuestionRefused(f"{column.alias} is declared as 0 in every row: a weight has an upper bound above 0")
+    within = clip(number, low * number.unit, high * number.unit)
+    # Few enough steps that a weight times its parts stays within 64 bits.
+    return RowWeight(within, high, -(-high // (1 << 40)))
+
+
 def declared_keys(column: Grouping, domain: Domain) -> Keys:
     """Return the declared values of a category; raises QuestionRefused where they are not declared, or only one is."""
     declared = keys(column.of, domain)
@@ -348,8 +391,10 @@ def compile_moments(question: MomentMatrix, domain: Domain) -> CompiledMoments:
     check_moments(question)
     numbers = tuple(scale_number(column, domain) for column in question.numbers)
     categories = tuple(declared_keys(column, domain) for column in question.categories)
-    reasons = [bool(may_be_missing(column.of, domain).columns) for column in (*question.numbers, *question.categories)]
-    compiled = CompiledMoments(question, numbers, categories, any(reasons))
+    weight = None if question.weight is None else read_weight(question.weight, domain)
+    columns = (*question.numbers, *question.categories, *([] if question.weight is None else [question.weight]))
+    reasons = [bool(may_be_missing(column.of, domain).columns) for column in columns]
+    compiled = CompiledMoments(question, numbers, categories, any(reasons), weight)
     if compiled.cells > _MOST_CELLS:
         raise QuestionRefused(
             f"these columns have {compiled.cells:,} moments, above {_MOST_CELLS:,}: leave out categories of many values"
@@ -390,14 +435,16 @@ class FirstLook:
         """Return the exact rows, sums and squares, each rounded down to whole parts; only the curator calls it."""
         compiled = compile_moments(self.question, domain)
         (row,) = tables[0].to_pylist()
-        exact_rows = int(row["t0"])
-        exact_look = [exact_rows * PARTS]
+        # Rows in parts, where they are weighted.
+        one = 1 if compiled.weight is None else WEIGHT
+        exact_rows = int(row["t0"] or 0)
+        exact_look = [exact_rows * PARTS // one]
         for i, number in enumerate(compiled.numbers):
-            exact_look.append(int(row[f"s{i}"] or 0) * PARTS // number.width)
+            exact_look.append(int(row[f"s{i}"] or 0) * PARTS // (number.width * one))
         for i, number in enumerate(compiled.numbers):
             # Three halves of the sum of squares less half the rows.
             exact_square = 2 * int(row[f"q{i}"] or 0) - exact_rows * number.width**2
-            exact_look.append(3 * PARTS * exact_square // (4 * number.width**2))
+            exact_look.append(3 * PARTS * exact_square // (4 * number.width**2 * one))
         return [exact_look]
 
 
@@ -431,9 +478,9 @@ class MomentVector:
         """Return the SELECTs: of the numbers, and, where there are categories, of what is counted by them."""
         compiled = compile_moments(self.question, domain)
         text = f"{self.question.identity()} in {self.frame}"
-        scans = [Scan(f"moments {text}", functools.partial(_select_products, compiled, self.frame))]
+        scans = [Scan(f"moments {text}", functools.partial(_select_products_in, compiled, self.frame))]
         if compiled.categories:
-            by_values = functools.partial(_select_by_values, compiled, self.frame)
+            by_values = functools.partial(_select_by_values_in, compiled, self.frame)
             scans.append(Scan(f"moments by values {text}", by_values))
         return scans
 
@@ -477,16 +524,30 @@ def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
     """Return the rows t0, and the sums s0.. and squares q0.. of all numbers, in steps."""
     from sqlglot import exp
 
-    numbers, _, _ = _prepare(compiled, on)
+    numbers, _, weights = _prepare(compiled, on, _weight_of(compiled))
     inner = [exp.alias_(number, f"z{i}") for i, number in enumerate(numbers)] or [exp.alias_(whole(0), "z0")]
+    inner += [exp.alias_(weight, "u") for weight in weights]
     rows = exp.Select(expressions=inner).from_(on.source())
-    outer = [exp.alias_(exp.Count(this=exp.Star()), "t0")]
+    factors = [exp.column("u") for _ in weights]
+    largest = Fraction(WEIGHT if weights else 1)
+    total = on.total(factors[0].copy(), largest) if factors else exp.Count(this=exp.Star())
+    outer = [exp.alias_(total, "t0")]
     for i, cell in enumerate(_name_columns("z", len(numbers))):
         width = Fraction(compiled.numbers[i].width)
-        outer.append(exp.alias_(on.total(cell.copy(), width), f"s{i}"))
-        outer.append(exp.alias_(on.total(exp.Mul(this=cell.copy(), expression=cell.copy()), width**2), f"q{i}"))
+        outer.append(exp.alias_(on.total(_multiply(*factors, cell), largest * width), f"s{i}"))
+        outer.append(exp.alias_(on.total(_multiply(*factors, cell, cell), largest * width**2), f"q{i}"))
     select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows"))
     return select
+
+
+def _weight_of(compiled: CompiledMoments) -> list[Build]:
+    return [] if compiled.weight is None else [compiled.weight.build]
+
+
+def _multiply(*factors: Any) -> Any:
+    from sqlglot import exp
+
+    return functools.reduce(lambda one, other: exp.Mul(this=one, expression=other), [f.copy() for f in factors])
 
 
 def weighted_rows(
@@ -495,7 +556,8 @@ def weighted_rows(
     """Return the rows: fold, w (the weight in parts), z0.. (numbers less their centers, in steps), k0.. (codes) and b0..."""
     from sqlglot import exp
 
-    numbers, codes, others = _prepare(compiled, on, beside)
+    numbers, codes, others = _prepare(compiled, on, [*beside, *_weight_of(compiled)])
+    weights = others[len(beside) :]
     fold: Any = whole(0)
     if compiled.halves == 2:
         first = exp.EQ(this=exp.paren(on.chunk(compiled.question.folds)), expression=whole(0))
@@ -504,7 +566,8 @@ def weighted_rows(
     for i, number in enumerate(numbers):
         inner.append(exp.alias_(exp.Sub(this=number, expression=whole(frame.centers[i])), f"z{i}"))
     inner += [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
-    inner += [exp.alias_(other, f"b{i}") for i, other in enumerate(others)]
+    inner += [exp.alias_(other, f"b{i}") for i, other in enumerate(others[: len(beside)])]
+    inner += [exp.alias_(weight, "u") for weight in weights]
     rows = exp.Select(expressions=inner).from_(on.source()).subquery("sordino_centered")
     cells = _name_columns("z", len(numbers))
     # The squared length, rounded up: one part more for each number whose square is rounded down.
@@ -515,13 +578,20 @@ def weighted_rows(
         )
         length = exp.Add(this=length, expression=exp.paren(exp.IntDiv(this=square, expression=whole(scale**2))))
     names = [exp.column("fold"), *(cell.copy() for cell in cells), *_name_columns("k", len(codes))]
-    names += _name_columns("b", len(others))
-    measured = exp.Select(expressions=[*names, exp.alias_(length, "l")]).from_(rows).subquery("sordino_measured")
+    names += _name_columns("b", len(beside))
+    measured = (
+        exp.Select(expressions=[*names, *(exp.column("u") for _ in weights), exp.alias_(length, "l")])
+        .from_(rows)
+        .subquery("sordino_measured")
+    )
     limit = math.floor(frame.limit * _LENGTH)
     within = exp.LTE(this=exp.column("l"), expression=whole(limit))
     # The denominator is never 0, also where an engine computes both sides.
     shrunk = exp.IntDiv(this=whole(limit * WEIGHT), expression=exp.column("l"))
     weight = exp.Case(ifs=[exp.If(this=within, true=whole(WEIGHT))], default=exp.paren(shrunk))
+    for own in (exp.column("u") for _ in weights):
+        lighter = exp.LT(this=own, expression=exp.paren(weight))
+        weight = exp.Case(ifs=[exp.If(this=lighter, true=own.copy())], default=exp.paren(weight.copy()))
     columns = [*(name.copy() for name in names), exp.alias_(weight, "w")]
     return exp.Select(expressions=columns).from_(measured).subquery("sordino_rows")
 
@@ -544,11 +614,18 @@ def _weigh(compiled: CompiledMoments, on: Primitives, numbers: Sequence[int]) ->
     return on.total(product, largest)
 
 
-def _select_products(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+def _select_products_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+    return select_products(compiled, weighted_rows(compiled, frame, on), on)
+
+
+def _select_by_values_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+    return select_by_values(compiled, weighted_rows(compiled, frame, on), on)
+
+
+def select_products(compiled: CompiledMoments, rows: exp.Subquery, on: Primitives) -> exp.Select:
     """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
     from sqlglot import exp
 
-    rows = weighted_rows(compiled, frame, on)
     outer = [exp.column("fold"), exp.alias_(_weigh(compiled, on, ()), "t0")]
     for block in compiled.blocks:
         if block.numbers and not block.categories:
@@ -558,11 +635,10 @@ def _select_products(compiled: CompiledMoments, frame: Frame, on: Primitives) ->
     return select.group_by(exp.column("fold"))
 
 
-def _select_by_values(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+def select_by_values(compiled: CompiledMoments, rows: exp.Subquery, on: Primitives) -> exp.Select:
     """Return weighted rows and sums by the values of one category, or of two: fold, k0.., `left_out`, t0 and s0.."""
     from sqlglot import exp
 
-    rows = weighted_rows(compiled, frame, on)
     keyed = _name_columns("k", len(compiled.categories))
     left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=keyed), "left_out")
     outer = [exp.column("fold"), *(key.copy() for key in keyed), left_out]

@@ -1,4 +1,7 @@
-"""What every question knows about itself, and the parts that the answerable ones are made of. Knows no data."""
+"""What every question knows about itself, and the parts that the answerable ones are made of. Knows no data.
+
+Planning that can be stopped: it is free, so whoever serves it to others limits what it may take.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,15 @@ from sordino.core.estimates.estimate import ColumnEstimate
 from sordino.core.estimates.noisy import Noisy, to_units
 from sordino.core.estimates.weighted_sum import Mix, SharedNoise, WeightedSum
 from sordino.core.neighbors import Neighbors, Sensitivity
-from sordino.core.noise.laws import NoiseLaw
-from sordino.core.noise.sums import sum_error
+from sordino.core.noise.laws import NoiseLaw, sum_error
 from sordino.core.primitives import Primitives
 from sordino.core.source import PrivateTable, PublicTable
 
 if TYPE_CHECKING:
     from sqlglot import exp
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 @runtime_checkable
@@ -268,3 +273,23 @@ def _replace(thing: Any, meaning: Callable[[str], Node]) -> Any:
     return dataclasses.replace(
         thing, **{f.name: _replace(getattr(thing, f.name), meaning) for f in dataclasses.fields(thing)}
     )
+
+
+_CHECK: ContextVar[Callable[[], None] | None] = ContextVar("_CHECK", default=None)
+
+
+def check_planning() -> None:
+    """Raise where planning has to stop here; called once for each statement that is parsed and each plan that is made."""
+    check = _CHECK.get()
+    if check is not None:
+        check()
+
+
+@contextmanager
+def planning_within(check: Callable[[], None]) -> Iterator[None]:
+    """Call `check`, which may raise, between the steps of what the block plans in this thread."""
+    before = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(before)

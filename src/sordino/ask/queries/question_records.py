@@ -25,14 +25,13 @@ from sordino.ask.queries.aggregation import Aggregation, Grouping
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.ask.queries.expressions import nodes
 from sordino.ask.queries.expressions.keys import KEY_SELECTIONS, KeyList, check_min_units, key_list
-from sordino.ask.queries.formulas import FormulaColumn
 from sordino.ask.queries.gradient_vector import SteppedRegression, check_steps
 from sordino.ask.queries.joins import Join, Unnest
 from sordino.ask.queries.moment_matrix import MomentMatrix, check_moments
 from sordino.ask.queries.per_unit import PerUnit, UnitValue
-from sordino.ask.queries.post_processing import PostProcessing
+from sordino.ask.queries.post_processing import FormulaColumn, PostProcessing
 from sordino.ask.queries.query import Aggregate
-from sordino.ask.queries.row_steps import RowStep
+from sordino.ask.queries.row_steps import Fold, RowStep, check_fold
 from sordino.ask.queries.sequences import (
     SEQUENCE_KINDS,
     FrameReach,
@@ -51,7 +50,7 @@ from sordino.core.source import PublicTable
 
 _NODES: tuple[type, ...] = get_args(nodes.Node)
 _AGGREGATES: tuple[type, ...] = (Count, Sum, Average, MomentAggregate, Distinct, DistinctSum, Quantile)
-_STEPS: tuple[type, ...] = (Join, Unnest, PerUnit, UnitSequence)
+_STEPS: tuple[type, ...] = (Join, Unnest, PerUnit, UnitSequence, Fold)
 _QUESTIONS: list[type] = [Aggregation, MostCommon, Tabulation, MomentMatrix, SteppedRegression]
 _PARTS = (
     *_QUESTIONS,
@@ -290,6 +289,8 @@ def _check(part: Any) -> Any:
         return _check_aggregation(part)
     if isinstance(part, Tabulation):
         return check_tabulation(part)
+    if isinstance(part, Fold):
+        return check_fold(part)
     if isinstance(part, MomentMatrix):
         return check_moments(part)
     if isinstance(part, SteppedRegression):

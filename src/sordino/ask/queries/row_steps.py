@@ -7,9 +7,11 @@ that the sensitivities of what follows hold for the table itself (McSherry 2009,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sordino.core.domain import Domain
+from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors
 from sordino.core.primitives import Primitives
 
@@ -31,6 +33,50 @@ class RowStep(Protocol):
 
     def plain(self) -> Any:
         """Return the step as canonical JSON data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A row step that keeps the rows of one unit in `count`, or, with `others`, of all the rest, by a public hash of the unit.
+
+    A unit is in one of the two alone. It keeps or drops all rows of a unit, so a unit that is put in or taken out moves what
+    follows as far as before, or not at all; under replace a row may then drop out.
+    """
+
+    count: int
+    others: bool = False
+
+    def domain(self, domain: Domain) -> Domain:
+        """Return the same columns, of rows that may drop out."""
+        return Domain(domain.stored, row_ceiling=domain.row_ceiling, unreadable_rows=True)
+
+    def neighbors(self, neighbors: Neighbors) -> Neighbors:
+        """Return the same relation."""
+        return neighbors
+
+    def apply(self, on: Primitives, domain: Domain) -> Primitives:
+        """Keep the rows of the fold."""
+        from sqlglot import exp
+
+        del domain
+        compare = exp.NEQ if self.others else exp.EQ
+        on.keep(compare(this=exp.paren(on.chunk(self.count)), expression=exp.Literal.number(0)))
+        return on
+
+    def describe(self) -> str:
+        """Return the step in words."""
+        return f"without one unit of {self.count}" if self.others else f"of one unit of {self.count}, by a public hash"
+
+    def plain(self) -> Any:
+        """Return the step as canonical JSON data."""
+        return ["fold", self.count, self.others]
+
+
+def check_fold(step: Fold) -> Fold:
+    """Return the step; raises QuestionRefused for folds that hold nobody, or everybody."""
+    if isinstance(step.count, bool) or not isinstance(step.count, int) or not 2 <= step.count <= 100:
+        raise QuestionRefused("a fold is one unit of 2 to 100")
+    return step
 
 
 def step_domain(domain: Domain, steps: Sequence[RowStep]) -> Domain:

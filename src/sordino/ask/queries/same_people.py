@@ -45,10 +45,9 @@ from sordino.ask.queries.expressions.nodes import (
     plain,
     walk,
 )
-from sordino.ask.queries.formulas import rename
 from sordino.ask.queries.joins import Join, qualify
 from sordino.ask.queries.per_unit import PerUnit
-from sordino.ask.queries.post_processing import PostProcessing
+from sordino.ask.queries.post_processing import PostProcessing, rename
 from sordino.ask.queries.row_steps import RowStep, apply_steps, step_domain
 from sordino.core.domain import Boolean, Column, Domain, List, keep_missing
 from sordino.core.errors import QuestionRefused, UnknownName, nearest

@@ -71,8 +71,7 @@ def ask(
     """
     from sordino.cli.ask.question import read_question, text_of
     from sordino.cli.ask.render_release import chosen_format, folder_of, write_folder
-    from sordino.cli.shared.atomic_file import after_charge, open_folder, open_if_named
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import after_charge, open_folder, open_if_named, open_picture
 
     answer_format = chosen_format(form, output)
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}

@@ -5,18 +5,22 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sordino.cli.shared.option_rules import goes_with
-from sordino.cli.shared.options import BudgetName, ListForm, ListFormat, ProjectPath, Quiet, option
+from sordino.cli.shared.options import BudgetName, ListForm, ListFormat, PictureFile, ProjectPath, Quiet, option
 from sordino.cli.shared.terminal import in_terminal, note, paint, say, wrap
+from sordino.core.errors import DeclarationError
 from sordino.core.text_table import plain
 
 if TYPE_CHECKING:
     from sordino.ask.project.budget import BudgetStatus
+    from sordino.ask.project.load import Budget
 
 _BAR = 20
 
@@ -32,16 +36,18 @@ def budget(
     delta: Annotated[
         str | None, option("--delta", "D", "With --tight: the delta of that figure."), goes_with("--tight")
     ] = None,
+    plot: PictureFile = None,
     project: ProjectPath = None,
     quiet: Quiet = False,
 ) -> None:
-    """Show what is spent and what is left. It costs nothing and does not need the data."""
+    """Show what is spent and what is left, and with --plot its path over time. It costs nothing and does not need the data."""
     from sordino.ask.project.budget import budget_status
     from sordino.cli.shared.opening import project_at
 
-    statuses = [
-        budget_status(one, tight_at=delta if tight else None) for one in project_at(project).budgets_named(name)
-    ]
+    budgets = project_at(project).budgets_named(name)
+    if plot is not None:
+        _draw(budgets, plot, quiet=quiet)
+    statuses = [budget_status(one, tight_at=delta if tight else None) for one in budgets]
     if form is ListFormat.json:
         say(json.dumps({"schema": 1, "budgets": [one.to_dict() for one in statuses]}, ensure_ascii=False, indent=2))
     elif form is ListFormat.csv:
@@ -54,6 +60,19 @@ def budget(
     else:
         for one in statuses:
             _print(one, quiet=quiet)
+
+
+def _draw(budgets: Sequence[Budget], plot: Path, *, quiet: bool) -> None:
+    """Draw the path of the only budget; a picture of several would need an axis for each."""
+    from sordino.ask.project.budget import open_ledger
+    from sordino.cli.shared.atomic_file import open_picture
+
+    if len(budgets) != 1:
+        raise DeclarationError(f"--plot draws one budget: name it, as --budget {budgets[0].name}")
+    with open_ledger(budgets[0]) as ledger, open_picture(plot, quiet=quiet) as draw:
+        if ledger is None:
+            raise DeclarationError("nothing was charged to this budget so far: there is no path to draw")
+        draw(ledger)
 
 
 def _print(one: BudgetStatus, *, quiet: bool) -> None:

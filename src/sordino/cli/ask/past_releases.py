@@ -87,8 +87,7 @@ def show(
     from sordino.ask.project.budget import find_release
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.render_release import chosen_format
-    from sordino.cli.shared.atomic_file import open_if_named
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_if_named, open_picture
     from sordino.cli.shared.opening import project_at
 
     answer_format = chosen_format(form, output)
@@ -101,14 +100,16 @@ def show(
 def explain(
     charge: given.ChargeId,
     form: given.TextForm = given.TextFormat.table,
+    plot: given.PictureFile = None,
     budget: given.BudgetName = None,
     project: given.ProjectPath = None,
     quiet: given.Quiet = False,
 ) -> None:
-    """Say in plain words the most that a past release reveals about one person."""
+    """Say in plain words the most that a past release reveals about one person; `--plot` draws it, from every prior belief."""
     import sordino as sd
-    from sordino.ask.curator.explain import explain_charge
+    from sordino.ask.curator.explain import bound_belief, explain_charge
     from sordino.ask.project.budget import find_release, open_ledger
+    from sordino.cli.shared.atomic_file import open_picture
     from sordino.cli.shared.opening import project_at
     from sordino.core.loss import loss_to_numbers
 
@@ -120,6 +121,8 @@ def explain(
             # the budget of which it is a charge
             if ledger is not None and any(c.id == release.charge for c in ledger.charges()):
                 text = explain_charge(ledger, release)
+    with open_picture(plot, quiet=quiet) as draw:
+        draw(bound_belief(release.cost, release.event))
     if form is given.TextFormat.json:
         content = {"schema": 1, "charge": release.charge, "cost": loss_to_numbers(release.cost), "explanation": text}
         say(json.dumps(content, ensure_ascii=False, indent=2))

@@ -9,8 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sordino.cli.shared import options as given
-from sordino.cli.shared.flags import as_flag
-from sordino.cli.shared.terminal import note, paint, say, wrap
+from sordino.cli.shared.terminal import as_flag, note, paint, say, wrap
 from sordino.core.errors import DeclarationError
 from sordino.core.text_table import plain
 
@@ -58,7 +57,7 @@ def plan(
     """
     from sordino.ask.curator.batch import compare_tabulation
     from sordino.cli.ask.question import plans_of, read_question, text_of
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
 
     split: dict[str, Any] = {"weights": weights, "share": share.value, "scale": scale}
     bounds = {"max_rows": max_rows, "max_groups": max_groups, "max_rows_per_group": max_rows_per_group}

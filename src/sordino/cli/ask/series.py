@@ -133,8 +133,7 @@ def release_period(
     """Release a period of a series; one that was released before is shown again, the same. It charges nothing."""
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.render_release import chosen_format
-    from sordino.cli.shared.atomic_file import open_if_named
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_if_named, open_picture
 
     answer_format = chosen_format(form, output)
     series = _open_again(project, name, spender)
@@ -158,7 +157,7 @@ def show_series(
     quiet: given.Quiet = False,
 ) -> None:
     """List the series, or what one has released: every period, or the total of a window. It costs nothing."""
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
     from sordino.core.errors import DeclarationError
 
     if (first is None) != (last is None):

@@ -99,7 +99,7 @@ def tabulate(
     same, with the keys of the last column side by side.
     """
     from sordino.cli.ask.plan_question import plans_around
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
 
     _check_format(form, output, plan=plan)
     stated = _read_plan_file(plan_file)

@@ -47,8 +47,7 @@ def init(
     It contains no bound, value or row of the data: those would leak; what a --codebook says is public. The first line of a
     CSV file may be a row, so you must say whether it holds column names.
     """
-    from sordino.ask.project.codebook import read_codebook
-    from sordino.ask.project.proposal import propose_project
+    from sordino.ask.project.proposal import propose_project, read_codebook
     from sordino.ask.project.schema import FILL_IN
     from sordino.cli.shared.atomic_file import open_atomic
 
@@ -73,8 +72,7 @@ def init(
 def _write_adult(source: str, output: Path, *, quiet: bool) -> None:
     """Write the project of the Adult extract: one row a person, a small cap, and the declaration of its description."""
     from sordino import datasets
-    from sordino.ask.project.codebook import draft_of
-    from sordino.ask.project.proposal import write_template
+    from sordino.ask.project.proposal import draft_of, write_template
     from sordino.ask.project.schema import FILL_IN
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.core.source import Csv

@@ -59,7 +59,7 @@ def attack(
     import sordino as sd
     from sordino.cli.shared.atomic_file import open_atomic
     from sordino.cli.shared.opening import project_at
-    from sordino.cli.synth.stage_display import stages
+    from sordino.cli.shared.terminal import stages
 
     for path in (p for p in (picture, output) if p is not None):
         given.refuse_existing(path, force=force)

@@ -96,7 +96,7 @@ def estimate(
     quiet: Quiet = False,
 ) -> None:
     """Estimate how many people hold each label, with intervals. The collector may keep running."""
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
     from sordino.local.collector.results import estimate_task, estimate_to_draw
 
     if not 0 < confidence < 1:

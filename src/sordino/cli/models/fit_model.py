@@ -10,25 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from sordino.cli.shared import options as given
-from sordino.cli.shared.option_rules import goes_with, not_with
+from sordino.cli.shared.option_rules import not_with
 from sordino.cli.shared.terminal import note, say
 from sordino.core.errors import DeclarationError
-
-# What each model is fitted with, as `sordino.models.planning` lists it; here without numpy.
-_PREDICTS = ("linear_regression", "logistic_regression", "poisson_regression", "naive_bayes", "decision_tree")
-_SUMS_UP = ("pca", "kmeans")
-
-
-class Kind(StrEnum):
-    """The models by the names of their functions."""
-
-    linear_regression = "linear_regression"
-    logistic_regression = "logistic_regression"
-    poisson_regression = "poisson_regression"
-    naive_bayes = "naive_bayes"
-    decision_tree = "decision_tree"
-    pca = "pca"
-    kmeans = "kmeans"
+from sordino.models.registry import MODELS, load_fit, require_model
 
 
 class CardFormat(StrEnum):
@@ -39,8 +24,21 @@ class CardFormat(StrEnum):
     html = "html"
 
 
+def _require_kind(name: str) -> str:
+    require_model(name)
+    return name
+
+
 def model_fit(
-    kind: Annotated[Kind, typer.Argument(metavar="MODEL", help="Which model to fit.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help=f"Which model to fit: {', '.join(MODELS)}.",
+            callback=_require_kind,
+            autocompletion=lambda: list(MODELS),
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="The model to write.", callback=given.ends_in(".model")),
@@ -49,37 +47,28 @@ def model_fit(
     plan: Annotated[
         bool, typer.Option("--plan", help="Show the cost and what is known of the error, and stop.")
     ] = False,
-    y: Annotated[
-        str | None, given.option("--y", "COLUMN", "The column to predict."), goes_with("kind", *_PREDICTS)
-    ] = None,
+    y: Annotated[str | None, given.option("--y", "COLUMN", "The column to predict.")] = None,
     x: Annotated[
         str | None,
-        given.option("--x", "A,B,..", "The columns to predict it from; A*B is a product of numbers."),
-        goes_with("kind", *_PREDICTS),
+        given.option("--x", "A,B,..", "The columns to predict it from; A*B is a product."),
     ] = None,
     columns: Annotated[
         str | None,
         given.option("--columns", "A,B,..", "The columns of components or clusters."),
-        goes_with("kind", *_SUMS_UP),
     ] = None,
-    components: Annotated[
-        int | None, given.option("--components", "N", "How many components."), goes_with("kind", "pca")
-    ] = None,
-    clusters: Annotated[
-        int | None, given.option("--clusters", "N", "How many clusters."), goes_with("kind", "kmeans")
-    ] = None,
+    components: Annotated[int | None, given.option("--components", "N", "How many components.")] = None,
+    clusters: Annotated[int | None, given.option("--clusters", "N", "How many clusters.")] = None,
     depth: Annotated[
         int | None,
         given.option("--depth", "N", "How many splits a path of a tree has."),
-        goes_with("kind", "decision_tree"),
     ] = None,
-    scale: Annotated[
-        bool, typer.Option("--scale", help="Measure columns by their spread, or range."), goes_with("kind", *_SUMS_UP)
-    ] = False,
+    scale: Annotated[bool, typer.Option("--scale", help="Measure columns by their spread, or range.")] = False,
     validate: Annotated[
         int | None,
         given.option("--validate", "N", "Hold one unit in N out, and say how well the others predict it."),
-        goes_with("kind", "linear_regression", "logistic_regression"),
+    ] = None,
+    weights: Annotated[
+        str | None, given.option("--weights", "COLUMN", "A number of 0 or more that each row counts by.")
     ] = None,
     epsilon: given.Epsilon = None,
     delta: given.Delta = None,
@@ -92,13 +81,12 @@ def model_fit(
 ) -> None:
     """Fit a model to a table. It is charged once; predictions are free.
 
-    MODEL is linear_regression, logistic_regression, poisson_regression or naive_bayes with --y and --x, decision_tree with
-    --depth too, pca with --columns and --components, or kmeans with --columns and --clusters.
+    Regressions, classifiers and trees take --y and --x; pca takes --columns and --components, kmeans --columns and --clusters.
     A refused fit (exit 2, 3, 4) is never charged and leaves no file.
     """
-    import sordino.models
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import table_at
+    from sordino.models.planning import plan as plan_model
     from sordino.models.record import encode_model
 
     arguments: dict[str, Any] = {
@@ -110,11 +98,12 @@ def model_fit(
         "depth": depth,
         "scale": scale or None,
         "validate": validate,
+        "weights": weights,
     }
     stated = {name: value for name, value in arguments.items() if value is not None}
     loss: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rho": rho}
     curator = table_at(project, table, spender=spender)
-    priced = sordino.models.plan(kind.value, curator, **stated, **loss)
+    priced = plan_model(kind, curator, **stated, **loss)
     if plan:
         say(str(priced))
         return
@@ -124,7 +113,7 @@ def model_fit(
     with ExitStack() as stack:
         # Opened before the charge, so that a file that cannot be written is refused at no cost.
         target = stack.enter_context(open_atomic(output))
-        model = getattr(sordino.models, kind.value)(curator, **stated, **loss)
+        model = load_fit(kind)(curator, **stated, **loss)
         charge = model.provenance.charge
         rule = f"the model was fitted and charged ({charge}), but {output} cannot be written"
         with after_charge(charge, lambda: f"{rule}; `sordino show {charge}` has what it was fitted to"):
@@ -142,7 +131,7 @@ def model_show(
     plot: given.PictureFile = None,
 ) -> None:
     """Show the card of a model: what it predicts, its cost, and what is to be known of it."""
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
     from sordino.models.record import load
 
     model = load(file)

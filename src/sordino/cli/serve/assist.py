@@ -27,7 +27,7 @@ def mcp(
     """
     try:
         from sordino.serve.assistant.backends import open_backend
-        from sordino.serve.assistant.listening import listen_http, run_stdio
+        from sordino.serve.assistant.tools import listen_http, run_stdio
     except ImportError:
         raise DeclarationError("assistants need more packages: pip install 'sordino[mcp,serve]'") from None
     backend = open_backend(project, account)

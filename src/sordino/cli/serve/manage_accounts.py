@@ -121,7 +121,7 @@ def set_share(
     project: ProjectPath = None,
 ) -> None:
     """Give an account, or a program's own share, a part of a budget. Run it again to change the amount."""
-    from sordino.ask.project.parts import share_from
+    from sordino.ask.project.load import share_from
 
     stated = {key: value for key, value in (("epsilon", epsilon), ("delta", delta), ("rho", rho)) if value is not None}
     service = _service(project)

@@ -1,4 +1,7 @@
-"""Writing a file whole or not at all: its place is taken before anything is charged. It knows bytes, not answers."""
+"""Writing a file whole or not at all: its place is taken before anything is charged. It knows bytes, not answers.
+
+The picture of --plot: its file is opened before anything is charged, and drawn once there is something to show.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from sordino.cli.shared.terminal import note
 from sordino.core.errors import ChargedError, DeclarationError
 
 
@@ -123,3 +128,26 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+@contextmanager
+def open_picture(
+    plot: Path | None, *, confidence: float = 0.95, quiet: bool = False
+) -> Iterator[Callable[[Any], None]]:
+    """Give what draws a thing into the file `plot` and notes it; it draws nothing where no file is named.
+
+    Raises DeclarationError where the file cannot be written, before what follows is done.
+    """
+
+    with open_if_named(plot) as target:
+
+        def draw(thing: Any) -> None:
+            if target is None or plot is None:
+                return
+            from sordino.reporting.charts import plot as picture_of
+            from sordino.reporting.picture import encode_picture
+
+            target.write(encode_picture(picture_of(thing, confidence=confidence), plot.suffix))
+            note(f"wrote {plot}", quiet=quiet)
+
+        yield draw

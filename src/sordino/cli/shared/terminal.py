@@ -1,6 +1,10 @@
 """What reaches the terminal: wrapped text, a touch of color where one is watching, notes on standard error.
 
 It knows text and streams, and nothing of questions or answers.
+
+How the command line spells the arguments that errors name.
+
+The stage and the time of a fit on standard error, in a terminal only.
 """
 
 from __future__ import annotations
@@ -9,9 +13,14 @@ import os
 import shutil
 import sys
 import textwrap
-from typing import Literal, TextIO
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from sordino.core.text_table import plain
+
+if TYPE_CHECKING:
+    from sordino.synth.watched_table import Stages
 
 _STYLES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 Style = Literal["bold", "dim", "green", "yellow", "red"]
@@ -53,3 +62,33 @@ def shorten(text: str, room: int) -> str:
     if not in_terminal() or len(text) <= room:
         return text
     return text[: max(1, room - 3)] + "..."
+
+
+# Flags that are named otherwise than the argument of the library.
+_FLAGS = {"n": "rows"}
+
+
+def as_flag(name: str, followed: bool) -> str:
+    """Return the flag of an argument, and a blank where a value follows.
+
+    >>> as_flag("assume_rows", False), as_flag("delta", True)
+    ('--assume-rows', '--delta ')
+    """
+    return f"--{_FLAGS.get(name, name)}".replace("_", "-") + " " * followed
+
+
+@contextmanager
+def stages(*, quiet: bool) -> Iterator[Stages]:
+    """Show stage and elapsed time on standard error where that is a terminal; nothing elsewhere, nor when `quiet`."""
+    from sordino.synth.watched_table import Stages as Shown
+
+    if quiet or not in_terminal(sys.stderr):
+        yield Shown(lambda _: None)
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+        yield Shown(lambda stage: progress.update(task, description=stage))

@@ -29,7 +29,7 @@ def values_from(texts: Sequence[str] | None, column: tuple[str, Path] | None) ->
     if (not texts) == (column is None):
         raise DeclarationError("state the values once: --universe 1,2,3,10,11 or --column NAME FILE")
     if column is not None:
-        from sordino.ask.engines.readers.column import load_column
+        from sordino.ask.engines.readers.raw import load_column
 
         values, missing = load_column(*column)
         return {None: Values(values, f"column {column[0]} of {column[1].name}", missing)}

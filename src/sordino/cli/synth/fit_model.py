@@ -76,8 +76,8 @@ def synth_fit(
     from sordino.cli.ask.render_release import cost_lines
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import project_at, table_at
+    from sordino.cli.shared.terminal import stages
     from sordino.cli.synth.arguments import column_names, constraints_of, sets_of
-    from sordino.cli.synth.stage_display import stages
     from sordino.synth import declared_rules
     from sordino.synth.methods import FitRequest
     from sordino.synth.watched_table import WatchedTable

@@ -28,7 +28,7 @@ def synth_plan(
 ) -> None:
     """Price a histogram of one or more columns: cost, bins, and the error of some of them together. It is free."""
     from sordino import synth
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
     from sordino.cli.shared.opening import table_at
     from sordino.cli.synth.arguments import column_names
 

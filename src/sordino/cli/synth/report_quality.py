@@ -78,8 +78,8 @@ def synth_report(
     from sordino import synth
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import table_at
+    from sordino.cli.shared.terminal import stages
     from sordino.cli.synth.arguments import constraints_of, sets_of
-    from sordino.cli.synth.stage_display import stages
     from sordino.reporting.synth_evaluation import evaluation_page
     from sordino.synth.watched_table import WatchedTable
 

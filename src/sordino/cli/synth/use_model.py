@@ -12,7 +12,6 @@ from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, paint, say, wrap
 from sordino.cli.synth.arguments import ModelFile
 from sordino.core.errors import DeclarationError
-from sordino.core.estimates.model_estimate import KIND_WORDS
 from sordino.core.text_table import columns_of
 
 # Rows that are in memory at a time.
@@ -27,7 +26,7 @@ def synth_show(
 ) -> None:
     """Show how a model was made and what it cost, its columns, its cliques and its stated errors; --plot draws the columns."""
     from sordino import synth
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_picture
 
     loaded = synth.load(model)
     with open_picture(plot, confidence=confidence) as draw:
@@ -41,6 +40,8 @@ def synth_show(
 
 
 def _lines(data: dict[str, Any]) -> list[str]:
+    from sordino.core.estimates.model_estimate import KIND_WORDS
+
     seal = "" if data["private"] else "NOT PRIVATE (its noise was seeded): "
     lines = [
         *wrap("model", f"{seal}{data['tier']} of {len(data['columns'])} columns and about {data['rows']:,} rows"),
@@ -145,8 +146,7 @@ def synth_answer(
     from sordino.cli.ask.ask import deliver
     from sordino.cli.ask.question import text_of
     from sordino.cli.ask.render_release import chosen_format
-    from sordino.cli.shared.atomic_file import open_if_named
-    from sordino.cli.shared.drawing import open_picture
+    from sordino.cli.shared.atomic_file import open_if_named, open_picture
 
     answer_format = chosen_format(form, output)
     answer = sd.synth.load(model).answer(sd.sql(text_of(sql, file)))

@@ -10,8 +10,8 @@ from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from sordino.core.accounting.common_laws import ShiftedGaussian
 from sordino.core.accounting.composition import best
+from sordino.core.accounting.discretize import ShiftedGaussian
 from sordino.core.accounting.events import ApproxEvent, LaplaceEvent, approximate_rho, common_law, parts
 from sordino.core.accounting.zcdp import basic_epsilon_of, epsilon_of
 from sordino.core.arguments import amount, chance, require_above, whole

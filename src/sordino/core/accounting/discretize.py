@@ -9,13 +9,19 @@ It knows no event. Three facts make every result safe, whatever the floats do:
    Manurangsi 2022), and its error shrinks with the square of the step.
 2. Rounding a loss up, and calling it infinite, only raises delta(epsilon) = E[1 - exp(epsilon - loss)]+.
 3. delta, also of a composition, only grows where a mass is rounded up.
+
+The common laws that events name, so that thousands are composed at once: what dominates an event, and with what numbers.
+
+Every one of these is a promise about the event: its privacy losses are dominated by those of this law, in both directions.
+Numbers are rounded up.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -373,3 +379,40 @@ def _delta(losses: Losses, at: int, grid: Grid) -> float:
     """Return delta at an epsilon of the grid."""
     above = losses.at > at
     return losses.infinite - float((losses.mass[above] * np.expm1((at - losses.at[above]) * grid.step)).sum())
+
+
+class Response(NamedTuple):
+    """Randomized response of `epsilon` that reveals all with probability `delta`: the worst (epsilon, delta) mechanism."""
+
+    epsilon: float
+    delta: float
+
+
+class ShiftedLaplace(NamedTuple):
+    """Discrete Laplace noise of scale steps / epsilon against itself shifted by `steps`."""
+
+    epsilon: float
+    steps: int
+
+
+class ShiftedGaussian(NamedTuple):
+    """Discrete Gaussian noise against itself shifted by `shift`, in each of `cells` cells."""
+
+    sigma_squared: Fraction
+    shift: int
+    cells: int
+
+
+class Concentrated(NamedTuple):
+    """Divergences of at most order * rho at each order, and nothing more."""
+
+    rho: Fraction
+
+
+class BoundedRange(NamedTuple):
+    """Losses in one interval of length `epsilon`; several of them compose better by the sum of their rho."""
+
+    epsilon: float
+
+
+CommonLaw = Response | ShiftedLaplace | ShiftedGaussian | Concentrated | BoundedRange

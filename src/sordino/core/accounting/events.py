@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sordino.core.accounting.common_laws import (
+from sordino.core.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
+from sordino.core.accounting.discretize import (
     BoundedRange,
     CommonLaw,
     Concentrated,
@@ -35,7 +36,6 @@ from sordino.core.accounting.common_laws import (
     ShiftedGaussian,
     ShiftedLaplace,
 )
-from sordino.core.accounting.concentration import bounded_range_rho, laplace_rho, pure_rho
 from sordino.core.accounting.event_fields import check_order, read_amount, register_event
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import ApproxDP, Event, Grid, Losses, Number, PrivacyLoss, format_number, to_fraction

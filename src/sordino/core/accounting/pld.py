@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.accounting.common_laws import BoundedRange, Response, ShiftedGaussian, ShiftedLaplace
 from sordino.core.accounting.discretize import (
     LARGEST_LOSS,
+    BoundedRange,
     GridRows,
+    Response,
+    ShiftedGaussian,
+    ShiftedLaplace,
     approximate,
     gaussian_outcomes,
     laplace_rows,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sordino.core.accounting.common_laws import Concentrated, Response, ShiftedGaussian, ShiftedLaplace
+from sordino.core.accounting.discretize import Concentrated, Response, ShiftedGaussian, ShiftedLaplace
 from sordino.core.accounting.event_fields import read_delta
 from sordino.core.accounting.events import common_law
 from sordino.core.accounting.zcdp import epsilon_from_renyi, epsilon_of

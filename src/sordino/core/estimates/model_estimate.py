@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from sordino.core.estimates.curve import normal_quantile
 from sordino.core.estimates.estimate import ESTIMATES, estimate_to_dict
+from sordino.core.estimates.weighted_sum import normal_quantile
 
 KIND_WORDS = {
     "one": "one column",

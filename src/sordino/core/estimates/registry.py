@@ -6,19 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from sordino.core.estimates import (  # noqa: F401
-    computed,
-    curve,
+    choices,
     formula,
     model_estimate,
     noisy,
     point_estimate,
-    ranks,
     ratio,
+    replicates,
     second_moments,
     selected,
-    selections,
-    series_cells,
-    shown_count,
     table_cells,
     time_values,
     weighted_sum,

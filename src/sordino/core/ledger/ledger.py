@@ -224,7 +224,7 @@ class Ledger:
                     return before
                 if before is not None:
                     return StoredAnswer(before, answer_of(step.db, before))
-            return reserve(step, event, note=note, question=digest, request=request, spender=spender)
+            return reserve(step, event, plain, note=note, question=digest, request=request, spender=spender)
 
         return self._writer.write(job)
 
@@ -533,10 +533,19 @@ class Ledger:
 
 
 def reserve(
-    step: Transaction, event: Event, *, note: str, question: str, request: str | None, spender: str | None
+    step: Transaction,
+    event: Event,
+    plain: dict[str, Any],
+    *,
+    note: str,
+    question: str,
+    request: str | None,
+    spender: str | None,
 ) -> Charge:
-    """Charge an event within a transaction, and return the charge; `question` is a hash. Raises as `Ledger.charge`."""
-    plain = event_to_dict(event)
+    """Charge an event, `plain` as JSON, within a transaction, and return the charge; `question` is a hash.
+
+    Raises as `Ledger.charge`.
+    """
     amounts = charge_amounts(event, step.sums.cap)
     # one reading of the clock, for the allowance and for the entry
     now = None if step.sums.allowance is None else step.now()

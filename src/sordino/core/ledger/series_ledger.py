@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sordino.core.accounting.event_fields import event_to_dict
 from sordino.core.errors import DeclarationError, LedgerError, UnknownName, nearest
 from sordino.core.ledger.high_water_mark import marks_directory
 from sordino.core.ledger.ledger import Ledger, check_text, close_charge, reserve
@@ -193,12 +194,13 @@ class SeriesLedger:
         BudgetExhausted as `Ledger.charge`, and DeclarationError for a name that is no text.
         """
         check_text(name, name="name", empty=False)
+        plain = event_to_dict(event)
         digest = hash_of(question)
 
         def job(step: Transaction) -> None:
             if has_series(step.db) and _find(step.db, name) is not None:
                 return
-            charge = reserve(step, event, note=note, question=digest, request=None, spender=spender)
+            charge = reserve(step, event, plain, note=note, question=digest, request=None, spender=spender)
             text = answer(charge)
             close_charge(step, charge.id, "commit", {"charge": charge.id, "answer": text}, "committed")
             opened, _ = step.append("series", {"series": name, "charge": charge.id, "arguments": dict(arguments)})

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sordino.core.errors import DeclarationError
-from sordino.core.estimates.ranks import RankStage
+from sordino.core.estimates.choices import RankStage
 from sordino.core.loss import format_number
 from sordino.core.mechanisms.partition import Partition
 from sordino.core.mechanisms.quantile_selection import Holdings

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Protocol, TypeAlias
 
 from sordino.core.errors import DeclarationError
-from sordino.core.estimates.ranks import RankStage
+from sordino.core.estimates.choices import RankStage
 from sordino.core.loss import format_number
 from sordino.core.mechanisms.partition import Partition, Piece, RankProblem, pieces
 from sordino.core.mechanisms.tie_places import PARTS, cut, split_tail

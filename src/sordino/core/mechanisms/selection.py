@@ -16,7 +16,7 @@ import numpy as np
 from sordino.core.accounting.concentration import bounded_range_epsilon_for
 from sordino.core.accounting.events import BoundedRangeEvent, LaplaceEvent
 from sordino.core.errors import DeclarationError
-from sordino.core.estimates.selections import Law, flip_gap, softmax_gap
+from sordino.core.estimates.choices import Law, flip_gap, softmax_gap
 from sordino.core.loss import ZCDP, Loss, format_number
 from sordino.core.noise.bernoulli import as_fraction
 from sordino.core.noise.rng import Rng

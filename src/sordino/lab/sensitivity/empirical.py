@@ -15,9 +15,8 @@ from sordino.core.errors import DeclarationError
 from sordino.core.loss import Number
 from sordino.lab.sensitivity.enumeration import answer_tables, find_farthest_pair
 from sordino.lab.sensitivity.local_search import farthest_neighbor
-from sordino.lab.sensitivity.moves import Moves, moves_from
+from sordino.lab.sensitivity.moves import Moves, distance, moves_from
 from sordino.lab.sensitivity.statistics import Statistic, TableFunction, name_query, statistic_from
-from sordino.lab.sensitivity.table_distance import distance
 from sordino.lab.sensitivity.universe import Places, Universe, as_number, exact_universe_from, size_in
 from sordino.lab.sensitivity.variance import farthest_spread
 from sordino.lab.sensitivity.worst_case import cost, enumerate_pairs, farthest_pair

@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.core.loss import Number
-from sordino.core.notebook_tables import align_cells, html_table
+from sordino.core.text_table import align_cells, html_table
 from sordino.lab.sensitivity.moves import Moves, moves_from
 from sordino.lab.sensitivity.statistics import Statistic, TableFunction, statistic_from
 from sordino.lab.sensitivity.universe import exact_universe_from, format_value, size_in

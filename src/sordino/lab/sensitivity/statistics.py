@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sordino.core.errors import DeclarationError, nearest
-from sordino.core.field_words import strip_word, suggest_statistic
+from sordino.core.errors import DeclarationError, nearest, strip_word, suggest_statistic
 from sordino.core.loss import to_fraction
 from sordino.lab.sensitivity.universe import Floats
 

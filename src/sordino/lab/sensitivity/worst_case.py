@@ -9,8 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from sordino.ask.curator.plan import PlannedQuestion
-from sordino.ask.curator.procedures import registered_procedure
+from sordino.ask.curator.plan import PlannedQuestion, registered_procedure
 from sordino.ask.queries.aggregates.quantile import Quantile
 from sordino.ask.queries.aggregates.sums import Average, require_bounds
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query

@@ -13,9 +13,9 @@ import numpy as np
 
 from sordino.core.errors import DeclarationError
 from sordino.local.estimates.frequency import USUAL_MALICIOUS, FrequencyEstimate
+from sordino.local.labels import Texts
 from sordino.local.protocols.hashing import hash_supports
 from sordino.local.reports import Reports, SupportCounts
-from sordino.local.texts import Texts
 
 if TYPE_CHECKING:
     import pyarrow as pa

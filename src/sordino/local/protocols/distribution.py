@@ -20,7 +20,7 @@ from sordino.core.noise.rng import Rng
 from sordino.local.draws import bernoulli, uniform_int
 from sordino.local.estimates.binomial import quantile
 from sordino.local.estimates.cumulative import SquareWaveCounts
-from sordino.local.protocols.number import NumberProtocol, check_range, scale
+from sordino.local.protocols.numeric import NumberProtocol, check_range, scale
 from sordino.local.reports import (
     Parameters,
     Reports,

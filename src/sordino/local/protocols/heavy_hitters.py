@@ -18,10 +18,9 @@ from sordino.core.noise.rng import Rng
 from sordino.local.draws import keep_or_replace, next_u32, next_uniform_int, uniform_int
 from sordino.local.estimates.frequency import variance
 from sordino.local.estimates.prefix_tree import CANDIDATES, HeavyHittersEstimate, find_heavy_hitters
-from sordino.local.labels import Label, Labels, check_labels, labels_hash
+from sordino.local.labels import Label, Labels, Texts, check_labels, labels_hash
 from sordino.local.protocols.randomizer import LocalProtocol
 from sordino.local.reports import Parameters, Reports, Rows, SupportCounts, count_support, own
-from sordino.local.texts import Texts
 from sordino.local.thresholds import BITS, FULL, check_epsilon, check_threshold, exp_over, floor_share, log_up
 
 # At most 2 to this power prefixes are compared in one group.

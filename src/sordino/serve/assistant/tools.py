@@ -1,13 +1,16 @@
 """The tools of an assistant, by the Model Context Protocol: what is public, what costs, and to plan first, said to a model.
 
 Nothing here decides who may ask what; errors leave with their rule and hint, and nothing else.
+
+How an assistant's tools are reached: by standard input and output, or by streamable HTTP on this machine with a token.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeVar
 
 from mcp.server import MCPServer
@@ -16,7 +19,9 @@ from mcp.types import ToolAnnotations
 
 import sordino as sd
 from sordino.core.errors import ApprovalNeeded, DeclarationError, SordinoError
+from sordino.local.collector.service import serve_app
 from sordino.serve.assistant.backends import AssistantBackend
+from sordino.serve.server.accounts import make_secret
 from sordino.serve.server.problems import UNEXPECTED, problem_of
 
 T = TypeVar("T")
@@ -161,3 +166,40 @@ async def _run(work: Callable[[], T], request: str | None = None) -> T:
         raise ToolError(json.dumps(content, ensure_ascii=False)) from None
     except Exception:
         raise ToolError(json.dumps({"title": "unexpected error", "detail": UNEXPECTED, "exit_code": 1})) from None
+
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class BearerGate:
+    """Let requests pass that carry one token: whoever reaches the port must not spend the share without it."""
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], secret: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {secret}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 401."""
+        authorization = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] != "http" or hmac.compare_digest(authorization, self._expected):
+            await self._app(scope, receive, send)
+            return
+        headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def run_stdio(backend: AssistantBackend) -> None:
+    """Serve the tools by standard input and output, until the input ends."""
+    asyncio.run(assistant_server(backend).run_stdio_async())
+
+
+def listen_http(backend: AssistantBackend, *, port: int, say: Callable[[str], None]) -> None:
+    """Serve the tools at /mcp on this machine until stopped; `say` is told the address and the token, which is new each time."""
+    secret = make_secret("mcp")
+    app = BearerGate(assistant_server(backend).streamable_http_app(host="127.0.0.1"), secret)
+    at = f"http://127.0.0.1:{port}/mcp"
+    serve_app(app, host="127.0.0.1", port=port, ready=lambda: say(f"tools at {at}; Authorization: Bearer {secret}"))

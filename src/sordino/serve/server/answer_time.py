@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 
-from sordino.ask.queries.planning_watch import planning_within
+from sordino.ask.queries.query import planning_within
 from sordino.core.errors import QuestionRefused, TooManyRequests
 
 # ---- PlanningTime: how much processor time each account may take for planning, which is free; and an end to plans

@@ -50,9 +50,13 @@ from sordino.serve.server.answer_time import PlanningTime, PublicClock
 from sordino.serve.server.database import ServerDatabase, text_of_time
 from sordino.serve.server.locks import Job, KeyedLocks
 from sordino.serve.server.logs import Metrics
-from sordino.serve.server.question_request import QuestionRequest
-from sordino.serve.server.question_texts import QuestionTexts, describe_asked
-from sordino.serve.server.request_ids import RequestIds, names_of_parts
+from sordino.serve.server.question_request import (
+    QuestionRequest,
+    QuestionTexts,
+    RequestIds,
+    describe_asked,
+    names_of_parts,
+)
 
 LONGEST_REQUEST = 200
 

@@ -15,8 +15,7 @@ from sqlalchemy import insert, select
 from sordino.core.errors import ChargedError, DeclarationError, SordinoError
 from sordino.reporting.charts import spec_drawer
 from sordino.reporting.picture import encode_picture, read_picture
-from sordino.reporting.synth_evaluation import evaluation_sheet
-from sordino.reporting.synth_page import Sheet, redraw, sheet_from, sheet_page
+from sordino.reporting.synth_evaluation import Sheet, evaluation_sheet, redraw, sheet_from, sheet_page
 from sordino.serve.server.access import NotThere, Visitor, check_access
 from sordino.serve.server.account_schema import EVALUATIONS
 from sordino.serve.server.database import StoreUnusable

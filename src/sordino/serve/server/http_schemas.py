@@ -495,8 +495,23 @@ class ModelColumn(TypedDict):
 
 
 @with_config(_CLOSED)
+class Prediction(TypedDict):
+    """A model that predicts: its card as facts by name, and its prediction in SQL, a list where it has several expressions."""
+
+    schema: Literal[1]
+    model: str
+    table: str
+    cost: str
+    charge: str
+    private: bool
+    facts: dict[str, str]
+    notes: list[str]
+    sql: str | list[str] | None
+
+
+@with_config(_CLOSED)
 class Model(TypedDict):
-    """What a model is: how it was made, its columns, and its stated errors at the confidence."""
+    """What a synthetic model is: how it was made, its columns, and its stated errors at the confidence."""
 
     schema: Literal[1]
     table: str | None

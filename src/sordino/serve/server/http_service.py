@@ -9,11 +9,12 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from sordino.ask.project.parts import share_from
+from sordino.ask.project.load import share_from
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded
 from sordino.core.ledger.records import charge_to_dict
 from sordino.core.loss import loss_to_numbers
 from sordino.core.release import Release
+from sordino.models.record import PricedModel
 from sordino.serve.server import http_schemas as schemas
 from sordino.serve.server.access import Visitor
 from sordino.serve.server.accounts import Account
@@ -37,7 +38,7 @@ from sordino.serve.server.http_request import (
     visitor_of,
 )
 from sordino.serve.server.jobs import ShortQueue
-from sordino.serve.server.model_service import FIT_SCHEMA, ModelService
+from sordino.serve.server.model_service import FIT_SCHEMA, ModelService, describe_prediction
 from sordino.serve.server.openid import TRY_SECONDS, OpenIdProvider, OpenIdTry
 from sordino.serve.server.question_request import asked_schema, check_keys, read_question_request
 from sordino.serve.server.series_service import SERIES_SCHEMA, SeriesService
@@ -347,7 +348,10 @@ def _evaluations(request: Request) -> EvaluationService:
     status_code=201,
 )
 async def fit(request: Request, visitor: Who, key: RequestId = None) -> Response:
-    """Begin to fit a model, charged once; the answer is its job. With an Idempotency-Key the same call again is the same job."""
+    """Begin to fit a model, charged once; the answer is its job.
+
+    It is synthetic, or with "model" a regression, a classifier, clusters or components: {"model": "linear_regression",
+    "y": "price", "x": ["area", "zone"], "epsilon": "1"}. With an Idempotency-Key the same call again is the same job."""
     body = await read_json(request)
     job = await run_work(request, visitor, lambda: _models(request).fit(visitor, body, request=key))
     return respond(job.to_dict(), 201)
@@ -359,10 +363,12 @@ async def list_models(request: Request, visitor: Who) -> Response:
     return respond({"schema": 1, "models": await run_in_threadpool(_models(request).list_models, visitor)})
 
 
-@MODELS_AND_JOBS.get("/models/{number}", responses=schemas.answers(schemas.Model))
+@MODELS_AND_JOBS.get("/models/{number}", responses=schemas.answers(schemas.Model | schemas.Prediction))
 async def show_model(request: Request, visitor: Who, number: StoredInt, confidence: Confidence = 0.95) -> Response:
-    """Return what a model is, as `sordino synth show --format json`."""
-    model = await run_work(request, visitor, lambda: _models(request).model(visitor, number))
+    """Return what a model is, as `sordino synth show --format json`; of one that predicts its card, and its SQL."""
+    model = await run_work(request, visitor, lambda: _models(request).any_model(visitor, number))
+    if isinstance(model, PricedModel):
+        return respond(describe_prediction(model))
     return respond(model.to_dict(confidence=confidence))
 
 
@@ -372,12 +378,10 @@ async def show_model(request: Request, visitor: Who, number: StoredInt, confiden
     responses=schemas.sends("application/octet-stream", description="the model", binary=True),
 )
 async def send_model(request: Request, visitor: Who, number: StoredInt) -> Response:
-    """Return a model as a file, which `sd.synth.load` reads."""
-    model = await run_work(request, visitor, lambda: _models(request).model(visitor, number))
+    """Return a model as a file, which `sd.synth.load` reads; one that predicts, `sd.models.load`."""
+    content = await run_work(request, visitor, lambda: _models(request).file_of(visitor, number))
     headers = {"cache-control": "no-store", "content-disposition": f'attachment; filename="{number}.model"'}
-    return Response(
-        await run_work(request, visitor, model.to_bytes), media_type="application/octet-stream", headers=headers
-    )
+    return Response(content, media_type="application/octet-stream", headers=headers)
 
 
 @MODELS_AND_JOBS.post(

@@ -1,12 +1,14 @@
-"""ModelService: synthetic models over the network - a fit is a job, charged once and approved as a question is; the rest is free.
+"""ModelService: models over the network - a fit is a job, charged once and approved as a question is; the rest is free.
 
-Access is checked as in CuratorService. A model holds released numbers only.
+A synthetic model is sampled and asked; a regression, a classifier or clusters, of `sordino.models`, is a card, a prediction in
+SQL and a file. Access is checked as in CuratorService. A model holds released numbers only.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, Unpack
@@ -18,9 +20,13 @@ from sordino.ask.curator.curator import Curator
 from sordino.ask.curator.plan import Plan
 from sordino.ask.engines.readers.table_file import csv_lines
 from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
-from sordino.core.errors import ChargedError, DeclarationError, SordinoError
+from sordino.core.errors import ChargedError, DeclarationError, QuestionRefused, SordinoError
 from sordino.core.loss import LossArguments, read_loss, show_arguments
 from sordino.core.release import Release
+from sordino.models.record import PricedModel, encode_model
+from sordino.models.record import load as load_prediction
+from sordino.models.registry import MODELS as PREDICTIONS
+from sordino.models.registry import arguments_of, load_fit, require_model
 from sordino.serve.server.access import NotThere, Visitor, check_access, sees_all
 from sordino.serve.server.account_schema import MODELS
 from sordino.serve.server.curator_service import CuratorService
@@ -51,6 +57,22 @@ _KEYS = (
     "predict",
 )
 _LOSS = ("epsilon", "delta", "rho")
+# What the models of `sordino.models` take beside a table, a loss and `rng`, as JSON data.
+_TERMS = {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}}
+_TEXT = {"type": "string"}
+_WHOLE = {"type": "integer"}
+_PREDICTION_TYPES: Mapping[str, Mapping[str, Any]] = {
+    "model": _TEXT
+    | {"description": f"Fit a model that predicts in place of a synthetic one: {', '.join(PREDICTIONS)}."},
+    "y": _TEXT,
+    "x": _TERMS,
+    "weights": _TEXT,
+    "components": _WHOLE,
+    "clusters": _WHOLE,
+    "depth": _WHOLE,
+    "validate": _WHOLE,
+    "scale": {"type": "boolean"},
+}
 _LISTS = ("columns", "marginals", "workload", "never", "at_most", "rules", "predict")
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _SETS = {"type": "array", "items": _TEXTS}
@@ -64,6 +86,7 @@ _TYPES: Mapping[str, Mapping[str, Any]] = {
     "marginals": _SETS,
     "at_most": _SETS,
     "workload": {"anyOf": [{"const": "all 2-way"}, _SETS]},
+    **_PREDICTION_TYPES,
     **dict.fromkeys(_LOSS, _AMOUNT),
 }
 FIT_SCHEMA: Mapping[str, Any] = {
@@ -91,14 +114,16 @@ class ModelService:
         return self._prepare(visitor, asked)[-1]
 
     def fit(self, visitor: Visitor, asked: Mapping[str, Any], *, request: str | None = None) -> Job:
-        """Begin to fit a model of a table: what `sordino synth fit` takes, as JSON data; the job says when it is done.
+        """Begin to fit a model of a table; the job says when it is done.
+
+        It takes what `sordino synth fit` takes, as JSON data; with `model`, such as "linear_regression", what that function of
+        `sordino.models` takes.
 
         It is refused, or waits for an officer, as a question is: before anything is charged.
         """
         check_access(visitor, "model.fit", owner=visitor.account)
-        options, fit_request, curator, priced = self._prepare(visitor, asked)
+        options, run, curator, priced = self._prepare(visitor, asked)
         table = options["table"]
-        loss = {name: options.get(name) for name in _LOSS}
         bound = self.service.bind(visitor, request)
         if bound is not None:
             self.service.request_ids.claim_job(bound)
@@ -106,8 +131,12 @@ class ModelService:
         def work(enter: Callable[[str], None]) -> int:
             outcome = "failed"
             try:
-                model = fit_request.fit(WatchedTable(curator, Stages(enter)), **loss)
-                outcome = model.facts["charge"]
+                if "model" in options:
+                    enter("fitting")
+                    model = run(curator)
+                else:
+                    model = run(WatchedTable(curator, Stages(enter)))
+                outcome = _charge_of(model)
             except SordinoError as error:
                 outcome = type(error).__name__
                 raise
@@ -116,7 +145,7 @@ class ModelService:
             try:
                 return self._keep(visitor, model, table)
             except StoreUnusable:
-                charge = model.facts["charge"]
+                charge = _charge_of(model)
             raise ChargedError(
                 f"the model was fitted and charged ({charge}), but could not be kept, so it is lost; the charge stands",
                 charge=charge,
@@ -126,15 +155,31 @@ class ModelService:
             self.service.require_approval(visitor, bound, [priced])
             return self.jobs.begin(visitor.account, "fit", options, work, request=bound)
 
-    def _prepare(self, visitor: Visitor, asked: Mapping[str, Any]) -> tuple[dict[str, Any], FitRequest, Curator, Plan]:
-        """Return what is asked with its table's name, the request, the curator that will be charged, and the plan."""
+    def _prepare(
+        self, visitor: Visitor, asked: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Callable[[Any], Any], Curator, Plan]:
+        """Return what is asked with its table's name, what fits it to a table, the curator that will be charged, and the plan."""
         options = {name: value for name, value in asked.items() if value is not None}
-        _check_fit(options)
+        if "model" in options:
+            arguments = _read_prediction(options)
+        else:
+            _check_fit(options)
         options["table"] = self.service.project.table(options.get("table")).name
         curator = self.service.curator(visitor, options["table"])
-        fit_request = _fit_request(options, tuple(curator.domain), self._declared_rules(options))
-        loss = {name: options.get(name) for name in _LOSS}
-        return options, fit_request, curator, price_run(lambda source: fit_request.fit(source, **loss), curator)
+        loss: Any = {name: options[name] for name in _LOSS if name in options}
+        if "model" in options:
+            function = load_fit(options["model"])
+
+            def run(source: Any) -> Any:
+                return function(source, **arguments, **loss)
+
+        else:
+            fit_request = _fit_request(options, tuple(curator.domain), self._declared_rules(options))
+
+            def run(source: Any) -> Any:
+                return fit_request.fit(source, **loss)
+
+        return options, run, curator, price_run(run, curator)
 
     def list_rules(self, visitor: Visitor, table: str) -> tuple[tuple[str, ...], list[Proposal]]:
         """Return the rules that the project file states of a table, and those that names and types suggest beside them."""
@@ -175,9 +220,23 @@ class ModelService:
         ]
 
     def model(self, visitor: Visitor, number: int) -> Model:
-        """Return a model; raises NotThere."""
+        """Return a synthetic model; raises NotThere, QuestionRefused for one that predicts."""
+        model = self.any_model(visitor, number)
+        if isinstance(model, PricedModel):
+            raise QuestionRefused(
+                f"model {number} is a {model.describe()}: it draws no rows and answers no questions; its card, its file and "
+                "its SQL are free"
+            )
+        return model
+
+    def any_model(self, visitor: Visitor, number: int) -> Model | PricedModel:
+        """Return a model of either kind; raises NotThere."""
         self.check_model(visitor, number)
         return self._load(number)
+
+    def file_of(self, visitor: Visitor, number: int) -> bytes:
+        """Return the file of a model, which `sd.synth.load` reads, or `sd.models.load`; raises NotThere."""
+        return _encode(self.any_model(visitor, number))
 
     def check_model(self, visitor: Visitor, number: int) -> None:
         """Raise NotThere unless there is such a model, and the visitor may use it."""
@@ -221,20 +280,53 @@ class ModelService:
         """Wait for the jobs under way."""
         self.jobs.close()
 
-    def _keep(self, visitor: Visitor, model: Model, table: str) -> int:
-        row = {"account": visitor.account, "name": visitor.name, "source": table, "charge": model.facts["charge"]}
+    def _keep(self, visitor: Visitor, model: Model | PricedModel, table: str) -> int:
+        row = {"account": visitor.account, "name": visitor.name, "source": table, "charge": _charge_of(model)}
         with self._store.transact() as db:
-            result = db.execute(insert(MODELS).values(**row, bytes=model.to_bytes(), created=self._store.now()))
+            result = db.execute(insert(MODELS).values(**row, bytes=_encode(model), created=self._store.now()))
         assert result.inserted_primary_key is not None
         return int(result.inserted_primary_key[0])
 
-    def _read(self, number: int) -> Model:
+    def _read(self, number: int) -> Model | PricedModel:
         with self._store.read() as db:
             content = db.execute(select(MODELS.c.bytes).where(MODELS.c.id == number)).scalar_one()
         with tempfile.TemporaryDirectory(prefix="sordino-") as directory:
             path = Path(directory) / "kept.model"
             path.write_bytes(content)
-            return load(path)
+            if not content.startswith(b"{"):
+                return load(path)
+            prediction: PricedModel = load_prediction(path)
+            return prediction
+
+
+def _charge_of(model: Model | PricedModel) -> str:
+    return model.provenance.charge if isinstance(model, PricedModel) else model.facts["charge"]
+
+
+def _encode(model: Model | PricedModel) -> bytes:
+    return encode_model(model).encode() if isinstance(model, PricedModel) else model.to_bytes()
+
+
+def describe_prediction(model: PricedModel) -> dict[str, Any]:
+    """Return a model that predicts as JSON data: its card, and its prediction in SQL, null where it has none."""
+    card = model.card
+    about = model.provenance
+    sql: str | list[str] | None = None
+    if hasattr(model, "to_sql"):
+        # Such as of three classes by one expression.
+        with suppress(QuestionRefused):
+            sql = model.to_sql()
+    return {
+        "schema": 1,
+        "model": card.title,
+        "table": about.table,
+        "cost": about.cost.describe(),
+        "charge": about.charge,
+        "private": about.private,
+        "facts": dict(card.facts),
+        "notes": list(card.notes),
+        "sql": sql,
+    }
 
 
 def price_run(run: Callable[[Any], object], curator: Curator) -> Plan:
@@ -262,6 +354,10 @@ class _PricedTable:
         self.plan = source.plan
         self.remaining = source.remaining
 
+    def ask(self, question: Any, **loss: Any) -> NoReturn:
+        """Raise what holds the plan of a question."""
+        raise _Priced(self.plan(question, **loss))
+
     @show_arguments(LossArguments)
     def adapt(
         self,
@@ -276,6 +372,30 @@ class _PricedTable:
         del algorithm, record
         requested = read_loss(**loss)
         raise _Priced(plan_adaptive(describe, self._context, asked=requested, draws=draws))
+
+
+def _read_prediction(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a model's function takes, of a request that names one.
+
+    Raises DeclarationError for what it does not take, for what it lacks, and for a value of another kind.
+    """
+    name = options["model"]
+    if not isinstance(name, str):
+        raise DeclarationError("must be text", key="model")
+    require_model(name)
+    takes = {key: one for key, one in arguments_of(name).items() if key != "rng"}
+    check_keys(options, ("table", "model", *takes, *_LOSS), what=f"a fit of {name}")
+    for key in ("table", *_LOSS):
+        if isinstance(options.get(key), (bool, list, dict)):
+            raise DeclarationError("must be text or a number", key=key)
+    for key, one in takes.items():
+        if one.default is one.empty and key not in options:
+            raise DeclarationError(f"is missing: {name} needs it", key=key)
+    arguments = {key: options[key] for key in takes if key in options}
+    # A product of columns is a list in JSON, and a tuple in Python.
+    if isinstance(arguments.get("x"), list):
+        arguments["x"] = [tuple(term) if isinstance(term, list) else term for term in arguments["x"]]
+    return arguments
 
 
 def _check_fit(options: Mapping[str, Any]) -> None:

@@ -1,20 +1,38 @@
-"""QuestionRequest: a question as it came in from outside, with the loss stated for it, for every way in. It asks nothing."""
+"""QuestionRequest: a question as it came in from outside, with the loss stated for it, for every way in. It asks nothing.
+
+What was asked, as it was stated: kept beside each charge, so that whoever asked can repeat it. It holds no answer.
+
+RequestIds: one request id of an account names one thing - a question, a list of questions, or a job - over all budgets.
+
+A ledger holds its own charges to their ids. What it cannot see is held here: what a list consists of, and what other
+ledgers and jobs have under the same id.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from sqlalchemy import Connection, select, text
+
 # Importing it registers its questions, so that they can be read.
 import sordino.lab.robust  # noqa: F401
+from sordino.ask.curator.batch import Batch
 from sordino.ask.curator.plan import Plan, Share, Weights
-from sordino.ask.queries.question_records import question_from_json
+from sordino.ask.queries.question_records import is_whole, question_from_json, question_to_json
 from sordino.ask.queries.sql.parse import SqlText, sql
 from sordino.ask.queries.sql.tabulation_plan import read_tabulation
-from sordino.core.errors import DeclarationChanged, DeclarationError, nearest
-from sordino.core.loss import Number, loss_to_numbers
+from sordino.core.errors import DeclarationChanged, DeclarationError, QuestionRefused, nearest
+from sordino.core.ledger.ledger import Ledger
+from sordino.core.loss import Loss, Number, format_number, loss_to_numbers, to_fraction
+from sordino.core.release import Release
+from sordino.serve.server.account_schema import APPROVALS, JOBS, REQUESTS, TEXTS
+from sordino.serve.server.database import ServerDatabase
+from sordino.serve.server.locks import Job
 
 # Characters of a question, as on the command line.
 _LONGEST = 200_000
@@ -203,3 +221,171 @@ def _question(stated: Mapping[str, Any]) -> Any:
     text = sql(stated["sql"], dialect=stated.get("dialect"), keys=rows, min_units=stated.get("min_units", 1))
     bounds = {name: stated[name] for name in _BOUNDS if name in stated}
     return text.bound_contributions(**bounds) if bounds else text
+
+
+Record = dict[str, Any]
+_NUMBERS = ("epsilon", "delta", "rho")
+_PLAIN = ("assume_rows", "assume_mean", "table")
+
+# a charge may be noted again, by another server at the same moment too: the id of a charge is new where a ledger began anew
+_NOTE = text(
+    "INSERT INTO texts (budget, charge, time, asked) VALUES (:budget, :charge, :time, :asked) "
+    "ON CONFLICT (budget, charge) DO UPDATE SET time = excluded.time, asked = excluded.asked"
+)
+# The lock of servers that note texts in one database.
+_LOCK = 0x536F7254
+
+
+class QuestionTexts:
+    """Hold the texts of one store."""
+
+    def __init__(self, store: ServerDatabase) -> None:
+        self._store = store
+
+    def note(self, budget: str, release: Release, said: Record | None) -> list[Job]:
+        """Return what notes what a charge was asked with, where it can be said as data."""
+        if said is None:
+            return []
+        row = {"budget": budget, "charge": release.charge, "time": release.time, "asked": json.dumps(said)}
+        return [_take_turns, lambda db: db.execute(_NOTE, row)]
+
+    def find(self, budget: str, release: Release) -> Record | None:
+        """Return the question and the losses that a release was asked with, None where they were not noted."""
+        same = (TEXTS.c.budget == budget) & (TEXTS.c.charge == release.charge) & (TEXTS.c.time == release.time)
+        with self._store.read() as db:
+            text = db.execute(select(TEXTS.c.asked).where(same)).scalar()
+        if text is None:
+            return None
+        record: Record = json.loads(text)
+        # Stores before this version have SQL and losses alone.
+        if "question" not in record:
+            record["question"] = {"is": "SqlText", "text": record.pop("sql"), "min_units": 1}
+        return record
+
+
+def _take_turns(db: Connection) -> None:
+    """Let the servers of one database note one after the other: else two that note the same charges in other orders deadlock."""
+    if db.dialect.name == "postgresql":
+        db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+
+
+def describe_asked(asked: QuestionRequest, made: Plan | Batch) -> list[Record | None]:
+    """Return, for each plan of what was asked, the question and the words that ask it again by itself, as JSON data.
+
+    One of a batch is asked again at its own part of the loss.
+    """
+    if not isinstance(made, Batch):
+        return [_record(asked, asked.question, _state(asked))]
+    listed = asked.question if isinstance(asked.question, (list, tuple)) else [asked.question]
+    whole = listed if any(map(is_whole, listed)) else [asked.question]
+    questions = [one for q in whole for one in (q.statements() if isinstance(q, SqlText) else [q])]
+    return [_record(asked, q, _cost(p.cost)) for q, p in zip(questions, made.plans, strict=True)]
+
+
+def _record(asked: QuestionRequest, question: object, loss: Mapping[str, Any]) -> Record | None:
+    try:
+        plain = {"question": question_to_json(question)}
+    # The question holds a table of rows, which is not data to note.
+    except QuestionRefused:
+        return None
+    return {**plain, **loss, **{n: getattr(asked, n) for n in _PLAIN if getattr(asked, n) is not None}}
+
+
+def _state(asked: QuestionRequest) -> Record:
+    record: Record = {n: _text(getattr(asked, n), n) for n in _NUMBERS if getattr(asked, n) is not None}
+    if asked.weights is not None:
+        record["weights"] = _texts(asked.weights, "weights")
+    if asked.scale is not None:
+        record["scale"] = _texts(asked.scale, "scale")
+    return record if asked.share == "equal" else {**record, "share": asked.share}
+
+
+def _cost(cost: Loss) -> Record:
+    return {name: str(amount) for name, amount in cost.amounts().items() if amount and name in _NUMBERS}
+
+
+def _texts(given: Any, name: str) -> Any:
+    if isinstance(given, Mapping):
+        return {key: _text(value, name) for key, value in given.items()}
+    return [_text(value, name) for value in given]
+
+
+def _text(value: Any, name: str) -> str:
+    return format_number(to_fraction(value, name=name))
+
+
+# two servers may write the same list at once: both then find the one that was first
+_KEEP = text("INSERT INTO requests (request, digest) VALUES (:request, :digest) ON CONFLICT (request) DO NOTHING")
+_RULE = "; one id means one question: use a new id for a new question"
+
+
+def names_of_parts(request: str, count: int) -> list[str]:
+    """Return the ids by which ledgers know the questions of a request: a single question has the request's own."""
+    return [request] if count == 1 else [f"{request} #{place}" for place in range(1, count + 1)]
+
+
+class RequestIds:
+    """Hold the request ids of one store to what each was first used for; `ledgers` gives the ledger of each budget."""
+
+    def __init__(self, store: ServerDatabase, ledgers: Callable[[], Iterable[tuple[str, Ledger]]]) -> None:
+        self._store = store
+        self._ledgers = ledgers
+
+    def bind(self, account: int, request: str) -> str:
+        """Return an account's request id as ledgers and answers state it: behind the account's number, as in `6:a`.
+
+        Such an id, sent back, names what it names there, unless the account began something of its own under the longer one.
+        """
+        prefix = f"{account}:"
+        bound = prefix + request
+        if request.startswith(prefix) and self._is_known(request) and not self._is_known(bound):
+            return request
+        return bound
+
+    def claim(self, request: str, plans: Sequence[tuple[str, Plan]]) -> None:
+        """Raise QuestionRefused where the id names something else; `plans` are with their budgets.
+
+        A single question that its own ledger knows is left to that ledger, which says at which charge.
+        """
+        with self._store.read() as db:
+            listed = db.execute(select(REQUESTS.c.digest).where(REQUESTS.c.request == request)).scalar()
+            job = db.execute(select(JOBS.c.kind).where(JOBS.c.request == request)).scalar()
+        if job is not None:
+            raise QuestionRefused(f"this request id began a job ({job}){_RULE}")
+        first = names_of_parts(request, 2)[0]
+        if len(plans) == 1:
+            ((budget, _),) = plans
+            if listed is not None or self._is_charged(first):
+                raise QuestionRefused(f"this request id was used for a list of questions{_RULE}")
+            if self._is_charged(request, beside=budget):
+                raise QuestionRefused(f"this request id was used for a question to another budget{_RULE}")
+            return
+        identities = [[budget, p.identity(), {n: str(a) for n, a in p.cost.amounts().items()}] for budget, p in plans]
+        digest = hashlib.sha256(json.dumps(identities, sort_keys=True).encode()).hexdigest()
+        if listed is None:
+            if self._is_charged(request):
+                raise QuestionRefused(f"this request id was used for one question, not for a list{_RULE}")
+            with self._store.transact() as db:
+                db.execute(_KEEP, {"request": request, "digest": digest})
+            with self._store.read() as db:
+                listed = db.execute(select(REQUESTS.c.digest).where(REQUESTS.c.request == request)).scalar_one()
+        if listed != digest:
+            raise QuestionRefused(f"this request id was used for another list of questions, or at another loss{_RULE}")
+
+    def claim_job(self, request: str) -> None:
+        """Raise QuestionRefused where the id names a question or a list; which job it began is for `Jobs.begin` to say."""
+        with self._store.read() as db:
+            listed = db.execute(select(REQUESTS.c.digest).where(REQUESTS.c.request == request)).scalar()
+        if listed is not None or self._is_charged(request) or self._is_charged(names_of_parts(request, 2)[0]):
+            raise QuestionRefused(f"this request id was used for a question{_RULE}")
+
+    def _is_known(self, request: str) -> bool:
+        """Return whether an account began or was charged for anything by a bound id, or waits for an officer's decision."""
+        with self._store.read() as db:
+            for table in (REQUESTS, JOBS, APPROVALS):
+                if db.execute(select(table.c.request).where(table.c.request == request)).first() is not None:
+                    return True
+        return self._is_charged(request)
+
+    def _is_charged(self, request: str, *, beside: str | None = None) -> bool:
+        return any(ledger.has_request(request) for budget, ledger in self._ledgers() if budget != beside)

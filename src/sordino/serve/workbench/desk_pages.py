@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.concurrency import run_in_threadpool
 
-from sordino.ask.project.parts import share_from
+from sordino.ask.project.load import share_from
 from sordino.core.errors import DeclarationError
 from sordino.core.ledger.records import Charge
 from sordino.reporting.board import board_page

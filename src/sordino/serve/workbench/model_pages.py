@@ -11,13 +11,15 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from sordino.core.errors import ApprovalNeeded, DeclarationError, QuestionRefused, SordinoError
-from sordino.reporting.charts import plot
+from sordino.models.record import PricedModel
+from sordino.models.registry import MODELS, arguments_of, require_model
+from sordino.reporting.charts import is_drawn, plot
 from sordino.reporting.picture import Picture, darken, encode_picture, read_picture
 from sordino.serve.server.access import NotThere
 from sordino.serve.server.evaluation_service import EvaluationService
 from sordino.serve.server.http_request import StoredInt, read_form, run_work, service_of
 from sordino.serve.server.jobs import Job
-from sordino.serve.server.model_service import ModelService
+from sordino.serve.server.model_service import ModelService, describe_prediction
 from sordino.serve.server.problems import words_of
 from sordino.serve.server.question_request import read_question_request
 from sordino.serve.server.sessions import Session
@@ -49,10 +51,20 @@ def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
     >>> read_fit(form, ["age", "sex"])
     {'table': 't', 'epsilon': '1', 'columns': ['age'], 'rules': ['age <= 99', 'never age > 90']}
     """
-    options: dict[str, Any] = {name: form[name] for name in ("table", "method", *_LOSS) if form.get(name)}
+    options: dict[str, Any] = {name: form[name] for name in ("table", "method", "model", *_LOSS) if form.get(name)}
     ticked = [name for name in columns if form.get(f"column:{name}")]
     if not ticked:
         raise DeclarationError("tick at least one", key="columns")
+    if "model" in options:
+        takes = arguments_of(require_model_name(options["model"]))
+        options["x" if "x" in takes else "columns"] = [
+            name for name in ticked if name != form.get("y") or "y" not in takes
+        ]
+        options |= {"y": form["y"]} if "y" in takes and form.get("y") else {}
+        options |= {"scale": True} if form.get("scale") and "scale" in takes else {}
+        for name in ("depth", "components", "clusters", "validate", "assume_rows"):
+            options |= whole_number(form, name) if name in takes else {}
+        return options
     if len(ticked) < len(columns) and options.get("method") != "marginals":
         options["columns"] = ticked
     for name in ("cap", "assume_rows"):
@@ -67,6 +79,12 @@ def read_fit(form: Mapping[str, str], columns: Sequence[str]) -> dict[str, Any]:
             _split(line, ",") for line in sets
         ]
     return options
+
+
+def require_model_name(name: str) -> str:
+    """Return the name of a model's function; raises DeclarationError for another name."""
+    require_model(name)
+    return name
 
 
 def read_evaluation(form: Mapping[str, str]) -> dict[str, Any]:
@@ -140,6 +158,15 @@ async def show_fit_form(request: Request, session: Reading, name: str) -> Respon
     return page(request, "fit.html", session, **words)
 
 
+@MODEL_PAGES.get("/models/predict/{name}")
+async def show_prediction_form(request: Request, session: Reading, name: str) -> Response:
+    """Show the form that fits a regression, a classifier, clusters or components of a table."""
+    table = await run_in_threadpool(table_of, service_of(request), session.visitor, name)
+    kinds = {model: kind.title for model, kind in MODELS.items()}
+    words: dict[str, Any] = {"table": table, "columns": _columns(table), "kinds": kinds, "request_id": new_request()}
+    return page(request, "predict.html", session, **words)
+
+
 @MODEL_PAGES.post("/models/price")
 async def price_fit(request: Request, session: Changing) -> Response:
     """Answer what a fit would be charged; nothing is spent."""
@@ -148,7 +175,8 @@ async def price_fit(request: Request, session: Changing) -> Response:
         plan = await run_work(request, session.visitor, lambda: _models(request).plan(session.visitor, options))
     except SordinoError as error:
         return fragment("problem.html", words=words_of(error))
-    return await _show_price(request, session, plan, steps=method_steps(options.get("method", "auto")))
+    steps = () if "model" in options else method_steps(options.get("method", "auto"))
+    return await _show_price(request, session, plan, steps=steps)
 
 
 @MODEL_PAGES.post("/models/fit")
@@ -201,7 +229,10 @@ async def show_model(request: Request, session: Reading, number: StoredInt) -> R
     """Show what a model is, and what can be had of it."""
     model_service = _models(request)
     visitor = session.visitor
-    model = await run_work(request, visitor, lambda: model_service.model(visitor, number))
+    model = await run_work(request, visitor, lambda: model_service.any_model(visitor, number))
+    if isinstance(model, PricedModel):
+        card = describe_prediction(model)
+        return page(request, "prediction.html", session, number=number, model=card, drawn=is_drawn(model))
     done = await run_in_threadpool(_evaluations(request).list_evaluations, visitor, number)
     about = {**model.to_dict(), "sentence": model.describe()}
     words: dict[str, Any] = {"number": number, "model": about, "evaluations": done, "request_id": new_request()}
@@ -211,15 +242,16 @@ async def show_model(request: Request, session: Reading, number: StoredInt) -> R
 @MODEL_PAGES.get("/models/{number}/{shade}.png")
 async def show_model_picture(request: Request, session: Reading, number: StoredInt, shade: str) -> Response:
     """Return the picture of a model, column by column."""
-    model = await run_work(request, session.visitor, lambda: _models(request).model(session.visitor, number))
+    model = await run_work(request, session.visitor, lambda: _models(request).any_model(session.visitor, number))
+    if not is_drawn(model):
+        raise NotThere
     return await _send_picture(request, session, lambda: plot(model), shade)
 
 
 @MODEL_PAGES.get("/models/{number}/file")
 async def export_model(request: Request, session: Reading, number: StoredInt) -> Response:
-    """Return a model as a file, which `sd.synth.load` reads."""
-    model = await run_work(request, session.visitor, lambda: _models(request).model(session.visitor, number))
-    content = await run_work(request, session.visitor, model.to_bytes)
+    """Return a model as a file, which `sd.synth.load` reads, or `sd.models.load`."""
+    content = await run_work(request, session.visitor, lambda: _models(request).file_of(session.visitor, number))
     return Response(content, media_type="application/octet-stream", headers=_file(f"sordino-{number}.model"))
 
 

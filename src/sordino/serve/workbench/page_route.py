@@ -40,7 +40,7 @@ _NAVIGATION = (
     ("/tasks", "Tasks", "table.read"),
     ("/sql", "SQL", "question.plan"),
     ("/history", "History", "release.read"),
-    ("/models", "Synthetic tables", "model.read"),
+    ("/models", "Models", "model.read"),
     ("/collections", "Collections", "collection.read"),
     ("/epsilon", "Choose epsilon", "table.read"),
     ("/declare", "Declare a table", "table.read"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.synth.encoded_column import label_of
 from sordino.synth.evaluation.cuts import Cuts, cut_by_mass_and_distance
 from sordino.synth.evaluation.figure import CONFIDENCE, Figure

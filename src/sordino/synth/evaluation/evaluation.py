@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import Loss, loss_from
-from sordino.core.notebook_tables import html_table
 from sordino.core.release import align
+from sordino.core.text_table import html_table
 from sordino.synth.evaluation.figure import Figure, round_up
 
 if TYPE_CHECKING:

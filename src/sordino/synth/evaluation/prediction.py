@@ -24,7 +24,7 @@ from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.core.domain import Date, DateTime
 from sordino.core.errors import QuestionRefused
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.time_zones import EPOCH, local_time
 from sordino.synth.encoded_column import label_of
 from sordino.synth.evaluation.figure import CONFIDENCE, Figure, round_up

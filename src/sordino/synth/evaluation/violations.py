@@ -18,14 +18,14 @@ from sordino.ask.queries.build import Selection, count
 from sordino.ask.queries.expressions.compile import bind_condition
 from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.noise.rng import Rng
 from sordino.synth.condition_text import parse_condition
 from sordino.synth.drawn_rows import DrawnRows, column_law
 from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.cuts import encode_steps
 from sordino.synth.evaluation.figure import CONFIDENCE, Figure
-from sordino.synth.rules import Allowed, Determines, Linear
+from sordino.synth.rules import Allowed, Determines, Linear, require_rules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,7 @@ def check_rules(rules: Sequence[Rule], model: Model) -> tuple[RuleCheck, ...]:
     """Return what breaks each rule; raises DeclarationError for one that cannot be of the model's columns."""
     columns = {c.name: c for c in model.parts.columns}
     checks = []
-    for rule in rules:
+    for rule in require_rules(rules):
         rule.check(columns, model.parts.domain)
         condition = _broken(rule, model.columns)
         if isinstance(rule, Linear) and not _is_question(condition, model):

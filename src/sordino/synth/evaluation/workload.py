@@ -11,7 +11,7 @@ import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable
 from sordino.core.errors import QuestionRefused
-from sordino.core.estimates.curve import normal_quantile
+from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.synth.encoded_column import Floats
 from sordino.synth.evaluation.table_counts import Counter, count_model
 

@@ -12,8 +12,14 @@ import pytest
 
 import sordino as sd
 from sordino.ask.engines.duckdb import DuckDBEngine
-from sordino.ask.queries.adaptive.distance_to import PARTS, Distances
-from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable, MarginalQuery, select_groupings
+from sordino.ask.queries.adaptive.marginal import (
+    PARTS,
+    Axis,
+    ContingencyTable,
+    Distances,
+    MarginalQuery,
+    select_groupings,
+)
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
 from sordino.errors import QuestionRefused
 from sordino.synth.encoded_column import encode_columns, encode_table

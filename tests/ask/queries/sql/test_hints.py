@@ -13,7 +13,7 @@ import sordino as sd
 from protecting import protect
 from sordino import col
 from sordino.ask.queries.expressions.nodes import sql_name
-from sordino.cli.shared.flags import as_flag
+from sordino.cli.shared.terminal import as_flag
 from sordino.errors import DeclarationError, QuestionRefused, arg, in_python
 
 NAMES = ["Culmen Length (mm)", "Island", "order", 'a "quoted" name', "it's", "select", "größe", "2nd"]

@@ -23,7 +23,7 @@ import sordino as sd
 from ask.queries.sql.peer_tables import PUBLIC_ROWS, TABLES, make_rows, open_table
 from sordino.ask.queries.sql.text import parse_select
 from sordino.core.domain import Identifier
-from sordino.core.estimates.ranks import Ranks
+from sordino.core.estimates.choices import Ranks
 from sordino.errors import QuestionRefused, UnknownName
 
 _PEERS = Path(__file__).parent / "peers"
@@ -87,7 +87,7 @@ def test_what_has_no_private_answer_is_refused_with_the_reason(peer: Peer) -> No
     assert re.search(r"[:;,] ", said.split(": ", 1)[-1]) or ":" in said, "a refusal says what to do instead"
 
 
-@pytest.mark.each(8)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("peer", ANSWERED, ids=str)
 def test_what_has_a_private_answer_is_answered_as_duckdb_does(peer: Peer) -> None:
     compare(open_table(peer.table).ask(sd.sql(peer.text, dialect=peer.dialect), epsilon=10_000, delta="1e-6"), peer)

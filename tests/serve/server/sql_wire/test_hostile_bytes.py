@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from serving import COUNT
 from sordino.errors import DeclarationError, QuestionRefused, SignInNeeded
-from sordino.serve.server.scram import ScramExchange, keys_of
+from sordino.serve.server.accounts import ScramExchange, keys_of
 from sordino.serve.server.sql_wire import wire_frames as wire
 from sordino.serve.server.sql_wire.sql_session import SqlSession
 from sordino.serve.server.sql_wire.wire_connection import WireConnection

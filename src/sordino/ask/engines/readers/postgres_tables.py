@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sordino.ask.engines.readers.physical_column import PhysicalColumn
+from sordino.ask.engines.table_layout import PhysicalColumn
 from sordino.core.errors import DeclarationError, SourceError
 from sordino.core.source import Source
 

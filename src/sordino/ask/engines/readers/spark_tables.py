@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sordino.ask.engines.readers.lake_tables import BY_LIBRARY, check_folder
-from sordino.ask.engines.readers.physical_column import PhysicalColumn
+from sordino.ask.engines.table_layout import PhysicalColumn
 from sordino.core.errors import SourceError
 from sordino.core.source import Source
 

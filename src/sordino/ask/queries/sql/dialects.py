@@ -463,6 +463,47 @@ def _determination(node: Any) -> Any:
     return kinds.Paren(this=kinds.Mul(this=one, expression=one.copy()))
 
 
+def _average_x(node: Any) -> Any:
+    """REGR_AVGX(y, x) is AVG(x) over the rows that have both."""
+    from sqlglot import exp as kinds
+
+    return kinds.Avg(this=_where_present(node.expression, node.this))
+
+
+def _average_y(node: Any) -> Any:
+    """REGR_AVGY(y, x) is AVG(y) over the rows that have both."""
+    from sqlglot import exp as kinds
+
+    return kinds.Avg(this=_where_present(node.this, node.expression))
+
+
+def _squares_x(node: Any) -> Any:
+    """REGR_SXX(y, x) is VAR_POP(x) times REGR_COUNT(y, x)."""
+    from sqlglot import exp as kinds
+
+    return _times_both(kinds.VariancePop(this=_where_present(node.expression, node.this)), node)
+
+
+def _squares_y(node: Any) -> Any:
+    """REGR_SYY(y, x) is VAR_POP(y) times REGR_COUNT(y, x)."""
+    from sqlglot import exp as kinds
+
+    return _times_both(kinds.VariancePop(this=_where_present(node.this, node.expression)), node)
+
+
+def _products(node: Any) -> Any:
+    """REGR_SXY(y, x) is COVAR_POP(y, x) times REGR_COUNT(y, x)."""
+    from sqlglot import exp as kinds
+
+    return _times_both(kinds.CovarPop(this=node.this.copy(), expression=node.expression.copy()), node)
+
+
+def _times_both(value: Any, node: Any) -> Any:
+    from sqlglot import exp as kinds
+
+    return kinds.Paren(this=kinds.Mul(this=value, expression=_both_counted(node)))
+
+
 def _where_present(value: Any, other: Any) -> Any:
     """Return a value in the rows that have the other too."""
     from sqlglot import exp as kinds
@@ -663,6 +704,11 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "RegrR2": _determination,
     "RegrSlope": _slope,
     "RegrCount": _both_counted,
+    "RegrAvgx": _average_x,
+    "RegrAvgy": _average_y,
+    "RegrSxx": _squares_x,
+    "RegrSxy": _products,
+    "RegrSyy": _squares_y,
     "Sum": _sum_constant,
     "WidthBucket": _bucket,
     "Window": _whole_window,

@@ -26,9 +26,9 @@ from sordino.ask.queries.expressions.nodes import (
     walk,
 )
 from sordino.ask.queries.expressions.sql_trees import and_parts, from_of, move_to_on, trees, with_of
-from sordino.ask.queries.formulas import FormulaColumn, rename
 from sordino.ask.queries.joins import Join, Unnest, qualify
-from sordino.ask.queries.per_unit import PerUnit, unit_columns
+from sordino.ask.queries.per_unit import PerUnit, UnitValues, column_names, unit_columns
+from sordino.ask.queries.post_processing import FormulaColumn, rename
 from sordino.ask.queries.row_steps import RowStep
 from sordino.ask.queries.same_people import again
 from sordino.ask.queries.sequences import UnitSequence
@@ -36,7 +36,6 @@ from sordino.ask.queries.sql.text import CLAUSES, Place, is_same_table, only_kno
 from sordino.ask.queries.sql.unit_windows import WindowReader, has_window, own_aggregate, qualify_names
 from sordino.ask.queries.sql.values import Translator
 from sordino.ask.queries.unit_aggregates import first, last
-from sordino.ask.queries.unit_values import UnitValues, column_names
 from sordino.core.errors import QuestionRefused, UnknownName, hint_quotes, nearest
 
 # ---- A sub-query grouped by the privacy unit: one row a unit, its values computed from all of the unit's rows

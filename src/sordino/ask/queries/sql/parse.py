@@ -34,13 +34,11 @@ from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.keys import KeyList, check_min_units, key_list, selection_name
 from sordino.ask.queries.expressions.nodes import Constant, Name, Node, Released, describe, walk
 from sordino.ask.queries.expressions.sql_trees import trees, write_duckdb
-from sordino.ask.queries.formulas import FormulaColumn, is_condition, rename
-from sordino.ask.queries.planning_watch import check_planning
-from sordino.ask.queries.post_processing import PostProcessing
+from sordino.ask.queries.post_processing import FormulaColumn, PostProcessing, is_condition, rename
+from sordino.ask.queries.query import check_planning
 from sordino.ask.queries.sql.dialects import normalize
 from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, base_table, scope_of
 from sordino.ask.queries.sql.functions import cast_released
-from sordino.ask.queries.sql.moments import put_moment, reads_clock
 from sordino.ask.queries.sql.text import (
     Place,
     Start,
@@ -51,6 +49,7 @@ from sordino.ask.queries.sql.text import (
     parse_select,
     split_statements,
 )
+from sordino.ask.queries.sql.time_functions import put_moment, reads_clock
 from sordino.ask.queries.sql.unit_conditions import read_exists
 from sordino.ask.queries.sql.values import (
     AGGREGATES,

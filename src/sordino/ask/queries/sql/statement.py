@@ -25,7 +25,6 @@ from sordino.ask.queries.sql.block_splitter import (
 )
 from sordino.ask.queries.sql.dialects import apply_dialect, count_united, join_unit_values
 from sordino.ask.queries.sql.literal_tables import write_series
-from sordino.ask.queries.sql.moments import put_moment
 from sordino.ask.queries.sql.outside_select import (
     BLOCK,
     VALUE,
@@ -35,6 +34,7 @@ from sordino.ask.queries.sql.outside_select import (
 )
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
 from sordino.ask.queries.sql.text import dialect_of, is_same_table, known_dialect
+from sordino.ask.queries.sql.time_functions import put_moment
 from sordino.ask.queries.sql.whole_division import ColumnKinds, cut_quotients
 from sordino.core.errors import QuestionRefused
 from sordino.core.lazy import load_feature

@@ -15,7 +15,7 @@ from typing import Any
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.expressions.nodes import Connective, Exists, Name, depth
 from sordino.ask.queries.expressions.sql_trees import and_parts, from_of, trees
-from sordino.ask.queries.formulas import rename
+from sordino.ask.queries.post_processing import rename
 from sordino.ask.queries.sql.from_clause import DeclaredNames, Scope, UnitRows, read_unit_rows, scope_of
 from sordino.ask.queries.sql.text import Place, only_known
 from sordino.ask.queries.sql.values import Translator

@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives import hashes
 from sordino.core.errors import DeclarationError, SignInNeeded, SordinoError
 from sordino.core.noise.rng import Rng
 from sordino.local.collector.service import ACCEPTED_AT_ONCE, lengthen_queue, most_connections
+from sordino.serve.server.accounts import ScramExchange
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.jobs import WorkQueue
-from sordino.serve.server.scram import ScramExchange
 from sordino.serve.server.sql_wire import wire_frames as wire
 from sordino.serve.server.sql_wire.declared_catalog import DeclaredCatalog
 from sordino.serve.server.sql_wire.sql_session import SqlSession

@@ -1,0 +1,246 @@
+"""Held-out units: disjoint folds, scores that are those of the held-out rows, and a choice among models; each priced."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sordino as sd
+from planning import data_access_of
+from protecting import protect
+from sordino.ask.queries.build import Selection
+from sordino.ask.queries.expressions.nodes import Name
+from sordino.ask.queries.question_records import question_from_json, question_to_json
+from sordino.ask.queries.row_score import RowScore
+from sordino.ask.queries.row_steps import Fold
+from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from sordino.core.neighbors import Neighbors, Relation
+from sordino.models.validation import round_numbers
+
+DOMAIN = sd.Domain(
+    {
+        "a": sd.Integer(0, 40),
+        "b": sd.Real(-3, 3, resolution="0.01"),
+        "many": sd.Category([f"v{i}" for i in range(30)]),
+        "yes": sd.Boolean(),
+        "grade": sd.Category(["low", "middle", "high"]),
+        "amount": sd.Real(0, 10**6, resolution="0.01"),
+        "id": sd.Identifier(),
+    }
+)
+BUDGET = sd.ApproxDP(10**6, "0.1")
+X = ["a", "b", "many"]
+
+
+def frame(count: int = 4000) -> pd.DataFrame:
+    """Return rows in which `yes`, `grade` and `amount` follow from a and b, some with a missing cell."""
+    draws = np.random.default_rng(7)
+    a = draws.integers(0, 41, count)
+    b = draws.normal(0, 1, count).clip(-3, 3).round(2)
+    score = (a - 20) / 10 + b + draws.logistic(0, 0.5, count)
+    return pd.DataFrame(
+        {
+            "a": pd.Series(a, dtype="Int64").where(np.arange(count) % 53 > 0, None),
+            "b": b,
+            "many": draws.choice([f"v{i}" for i in range(30)], count),
+            "yes": score > 0,
+            "grade": np.select([score < -1, score < 1], ["low", "middle"], "high"),
+            "amount": (score * 9_000 + 300_000).clip(0, 10**6).round(2),
+            "id": [f"u{i // 4}" for i in range(count)],
+        }
+    )
+
+
+def open_table(**options: Any) -> sd.Curator:
+    return protect(pa.Table.from_pandas(frame(), preserve_index=False), DOMAIN, budget=BUDGET, seed=5, **options)
+
+
+@pytest.fixture(scope="module")
+def table() -> sd.Curator:
+    return open_table(unit=sd.PrivacyUnit("id", max_rows=4))
+
+
+def count_of(table: sd.Curator, step: Fold) -> dict[Any, int]:
+    release = table.ask(Selection(steps=(step,)).group_by("many").agg(sd.count()), epsilon=10**5)
+    return {row["many"]: row["count"] for row in release.rows}
+
+
+# ---- Folds
+
+
+@pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=4)], ids=["row", "person"])
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+def test_the_two_parts_of_a_table_hold_every_row_once(unit: Any, relation: str) -> None:
+    table = open_table(unit=unit, neighbors=relation)
+    held = count_of(table, Fold(4))
+    others = count_of(table, Fold(4, others=True))
+    expected = frame()["many"].value_counts().to_dict()
+    assert {name: held[name] + others[name] for name in held} == expected
+    # A quarter of 4,000 rows in 1,000 persons: 200 from it is seven deviations.
+    assert sum(held.values()) == pytest.approx(1000, abs=400)
+
+
+def test_persons_are_in_one_part_alone(table: sd.Curator) -> None:
+    persons = [
+        table.ask(Selection(steps=(Fold(4, others),)).agg(sd.count_distinct("id")), epsilon=10**5).value
+        for others in (False, True)
+    ]
+    assert sum(persons) == 1000
+
+
+def test_folds_are_sent_as_json_and_checked() -> None:
+    asked: Any = Selection(steps=(Fold(4, others=True),)).agg(sd.count())
+    sent = question_to_json(asked)
+    assert question_from_json(sent).steps == (Fold(4, others=True),)
+    for count in (1, 101, True):
+        with pytest.raises(QuestionRefused, match="fold"):
+            open_table().ask(Selection(steps=(Fold(count),)).agg(sd.count()), epsilon=1)
+
+
+def test_the_rows_of_a_fold_are_no_public_number() -> None:
+    """Where a row is replaced all rows are as many, and those of a fold one more or one less: their count has noise."""
+    table = open_table(neighbors="replace")
+    in_all = table.ask(sd.count(), epsilon=1)
+    assert in_all.outputs[0].estimate.errors(0.95)[0] == 0
+    assert table.ask(Selection(steps=(Fold(4),)).agg(sd.count()), epsilon=1).outputs[0].estimate.errors(0.95)[0] != 0
+
+
+# ---- What a row adds to a score
+
+SMALL = sd.Domain({"a": sd.Integer(-1, 3), "c": sd.Boolean()})
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize(("node", "most"), [(Name("a"), 2), (Name("c"), 1)])
+def test_no_row_moves_a_score_further(relation: Relation, node: Any, most: int) -> None:
+    cells = [None, *itertools.product([-1, 0, 3, None], [True, False, None])]
+    sums = []
+    for cell in cells:
+        rows = {
+            "a": pa.array([] if cell is None else [cell[0]], pa.int64()),
+            "c": pa.array([] if cell is None else [cell[1]], pa.bool_()),
+        }
+        access = data_access_of(protect(pa.table(rows), SMALL))
+        query = RowScore(node, most)
+        tables = [access.run(access.write(scan.select(access.primitives()))) for scan in query.scans(SMALL)]
+        sums.append(query.exact_vectors(tables, SMALL)[0][0])
+    ((stated, _),) = RowScore(node, most).parts(SMALL, Neighbors(relation, None))
+    pairs = [abs(x - y) for x in sums for y in sums] if relation == "replace" else [abs(x - sums[0]) for x in sums]
+    assert stated.linf is not None
+    assert max(pairs) == most <= stated.linf
+    assert min(sums) == 0
+
+
+def test_a_score_is_a_whole_number() -> None:
+    with pytest.raises(QuestionRefused, match="no whole number"):
+        RowScore(Name("b")).parts(DOMAIN, Neighbors("add_remove", None))
+
+
+# ---- Scores of models
+
+FITS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bayes of two": ("naive_bayes", {"y": "yes", "x": X}),
+    "bayes of three": ("naive_bayes", {"y": "grade", "x": X}),
+    "tree of two": ("decision_tree", {"y": "yes", "x": ["a", "b"], "depth": 4, "rng": sd.Rng.seeded(1)}),
+    "tree of three": ("decision_tree", {"y": "grade", "x": ["a", "b"], "depth": 4, "rng": sd.Rng.seeded(1)}),
+    "tree of a number": ("decision_tree", {"y": "amount", "x": ["a", "b"], "depth": 4, "rng": sd.Rng.seeded(1)}),
+    "logistic of three": ("logistic_regression", {"y": "grade", "x": X}),
+    "counts": ("poisson_regression", {"y": "amount", "x": ["a", "b"]}),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_scores_are_those_of_rows_that_the_model_has_not_seen(name: str, table: sd.Curator) -> None:
+    model_name, arguments = FITS[name]
+    before = table.spent
+    plan = sd.models.plan(model_name, table, **arguments, validate=4, epsilon=2000)
+    assert (plan.cost, table.spent) == (sd.PureDP(2000), before)
+    model = getattr(sd.models, model_name)(table, **arguments, validate=4, epsilon=2000)
+    assert table.spent.amounts()["epsilon"] - before.amounts()["epsilon"] == 2000
+    assert model.cost == sd.PureDP(2000)
+    scores = model.held_out
+    rows = frame()
+    predicted = model.predict(rows)
+    truth = rows[arguments["y"]]
+    assert set(scores.facts().items()) <= set(model.card.facts)
+    if hasattr(scores, "r2"):
+        known = ~np.isnan(predicted)
+        r2 = 1 - ((truth - predicted)[known] ** 2).sum() / ((truth[known] - truth[known].mean()) ** 2).sum()
+        assert scores.r2 == pytest.approx(r2, abs=0.08)
+        assert scores.lower < scores.r2 < scores.upper
+    elif hasattr(scores, "auc"):
+        odds = model.predict_proba(rows)[:, 1]
+        order = pd.Series(odds).rank()
+        ones = truth.to_numpy()
+        area = (order[ones].mean() - (ones.sum() + 1) / 2) / (~ones).sum()
+        # Bins of a half in log odds, and the shares of a tree's leaves: an area is a little smaller in them.
+        assert scores.auc == pytest.approx(area, abs=0.04)
+    else:
+        right = np.array([p == t for p, t in zip(predicted, truth, strict=True)])
+        assert scores.right == pytest.approx(right.mean(), abs=0.05)
+        of_low = next(part for part in scores.classes if part.label == "low")
+        assert of_low.share == pytest.approx(right[truth == "low"].mean(), abs=0.1)
+
+
+def test_a_fit_that_cannot_be_scored_in_full_is_not_begun() -> None:
+    table = protect(pa.Table.from_pandas(frame(60), preserve_index=False), DOMAIN, budget=sd.PureDP(1), seed=5)
+    with pytest.raises(BudgetExhausted, match="nothing was charged"):
+        sd.models.naive_bayes(table, y="yes", x=["a"], validate=4, epsilon=2)
+    with pytest.raises(BudgetExhausted, match="nothing was charged"):
+        sd.models.choose(["naive_bayes", "logistic_regression"], table, y="yes", x=["a"], validate=4, epsilon=2)
+    with pytest.raises(QuestionRefused, match="leave validate out"):
+        sd.models.naive_bayes(table.over(Selection(steps=(Fold(2),))), y="yes", x=["a"], validate=4, epsilon=1)
+    assert table.spent == sd.PureDP(0)
+
+
+def test_fractions_are_shortened_outside_of_names() -> None:
+    assert round_numbers("""1.23456789e+02 * "a 0.123456789" + 'v 1.99999999'""") == (
+        """123.457 * "a 0.123456789" + 'v 1.99999999'"""
+    )
+
+
+# ---- A choice
+
+
+def test_the_model_that_predicts_best_is_chosen(table: sd.Curator) -> None:
+    before = table.spent
+    candidates = [("naive_bayes", {"x": ["many"]}), "logistic_regression"]
+    choice = sd.models.choose(candidates, table, y="yes", x=["a", "b"], validate=4, epsilon=20)
+    assert (choice.place, choice.name, choice.cost) == (1, "logistic_regression", sd.PureDP(20))
+    assert choice.held_out.auc > 0.85
+    assert table.spent.amounts()["epsilon"] - before.amounts()["epsilon"] == 20
+    assert any("chosen among naive_bayes, logistic_regression" in note for note in choice.model.notes)
+    assert "chosen among 2" in repr(choice)
+    tree: Any = ("decision_tree", {"depth": 1, "x": ["many"], "rng": sd.Rng.seeded(1)})
+    number = sd.models.choose([tree, "linear_regression"], table, y="amount", x=["a", "b"], validate=4, epsilon=20)
+    assert number.name == "linear_regression"
+    assert number.held_out.r2 > 0.5
+
+
+REFUSED: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
+    (["naive_bayes"], {"y": "yes", "x": ["a"]}, DeclarationError, "two models"),
+    ("naive_bayes", {"y": "yes", "x": ["a"]}, DeclarationError, "two models"),
+    (["naive_bayes", 3], {"y": "yes", "x": ["a"]}, DeclarationError, "names of models"),
+    (["naive_bayes", "forest"], {"y": "yes", "x": ["a"]}, DeclarationError, "no model"),
+    (["naive_bayes", "pca"], {"y": "yes", "x": ["a"]}, DeclarationError, "predicts nothing"),
+    (["naive_bayes", "logistic_regression"], {"y": "yes", "x": ["a"], "depth": 2}, DeclarationError, "none of the"),
+    (["naive_bayes", "logistic_regression"], {"x": ["a"]}, DeclarationError, "y is missing"),
+    (["naive_bayes", "logistic_regression"], {"y": "amount", "x": ["a"]}, QuestionRefused, "declared values"),
+    (["naive_bayes", ("naive_bayes", {"y": "grade"})], {"y": "yes", "x": ["a"]}, DeclarationError, "y is the same"),
+    (["naive_bayes", "logistic_regression"], {"y": "yes", "x": ["a"], "validate": 1}, DeclarationError, "validate"),
+]
+
+
+@pytest.mark.parametrize(("candidates", "arguments", "error", "words"), REFUSED)
+def test_a_choice_that_cannot_be_made_costs_nothing(
+    candidates: Any, arguments: dict[str, Any], error: type[Exception], words: str, table: sd.Curator
+) -> None:
+    before = table.spent
+    with pytest.raises(error, match=words):
+        sd.models.choose(candidates, table, **{"validate": 4, "epsilon": 1, **arguments})
+    assert table.spent == before
