@@ -42,6 +42,10 @@ def fund(server: Served, officer: str) -> None:
 def decide(server: Served, officer: str, decision: str = "approved", key: str = "k") -> Any:
     waits = server.ask(epsilon="0.6", key=key, who="cy")
     assert waits.status_code == 202, waits.text
+    listed = server.send("GET", "/v1/approvals", who=officer).json()["approvals"]
+    (waiting,) = [one for one in listed if one["id"] == waits.json()["approval"]]
+    # An officer sees what was asked as it was asked.
+    assert "SELECT" in str(waiting["asked"])
     path = f"/v1/approvals/{waits.json()['approval']}"
     return server.send("POST", path, who=officer, json={"decision": decision})
 

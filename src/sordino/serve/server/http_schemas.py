@@ -345,7 +345,7 @@ class Tokens(TypedDict):
 class Approval(TypedDict):
     """What waits for an officer, or did; `request` is the Idempotency-Key that the analyst asks again with.
 
-    `asked` are the questions as they were stated, such as {"sql": ...}; null where they cannot be said as data.
+    `asked` are the questions with their losses, as they were stated; null where they cannot be said as data.
     """
 
     id: int
