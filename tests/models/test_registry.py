@@ -76,7 +76,13 @@ WIDE = sd.Domain(
 
 @pytest.fixture(scope="module")
 def wide() -> sd.Curator:
-    more: dict[str, list[Any]] = {"open": [1.0], "constant": [3], "one": ["k"], "day": [datetime.date(2020, 5, 1)], "id": ["u"]}
+    more: dict[str, list[Any]] = {
+        "open": [1.0],
+        "constant": [3],
+        "one": ["k"],
+        "day": [datetime.date(2020, 5, 1)],
+        "id": ["u"],
+    }
     rows = ROWS | {name: cells * 80 for name, cells in more.items()}
     return protect(pa.table(rows), WIDE, budget=sd.ApproxDP(10**6, "0.1"), seed=3)
 

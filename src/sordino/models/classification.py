@@ -117,7 +117,6 @@ class LogisticModel(PricedModel):
     constants: Floats
     provenance: Provenance
     held_out: HeldOutScores | HeldOutClasses | None = None
-    held_out: HeldOutScores | None = None
     noise: Floats | None = None
     sample: Floats | None = None
 

@@ -141,8 +141,8 @@ def poisson_regression(
         fit.slopes_from_first(),
         fit.constant + sum(float(values[0]) for values in fit.values),
         provenance_of(release, note_rows(fit.rows, len(names) + 1)),
-        fit.noise,
-        fit.sample,
+        noise=fit.noise,
+        sample=fit.sample,
     )
 
 
