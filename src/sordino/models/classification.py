@@ -384,9 +384,12 @@ class NaiveBayesModel(PricedModel):
         """Return for each class an expression of SQL that ranks it: the difference of two is the log of their odds."""
         expressions = []
         for k in range(len(self.classes)):
-            parts = [repr(float(np.log(self.priors[k])))]
+            # By how much the class is above the first one.
+            parts = [repr(float(np.log(self.priors[k] / self.priors[0])))]
             for (name, column), edges, ratios in zip(self.predictors.declared, self.edges, self.ratios, strict=True):
-                own = ratios[:, k].tolist()
+                if k == 0:
+                    continue
+                own = (ratios[:, k] - ratios[:, 0]).tolist()
                 if edges is None:
                     parts.append(case_of(name, dict(zip(declared_values(column), own, strict=True)), otherwise="0"))
                 else:

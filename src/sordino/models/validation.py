@@ -47,6 +47,8 @@ SCORING = Fraction(3, 20)
 CHOOSING = Fraction(1, 10)
 # Of more classes, which is the most probable one is too long a condition.
 _MOST_CLASSES = 12
+# Characters of a question: a longer one takes minutes to plan.
+_LONGEST = 100_000
 # Errors of a number count up to this part of its declared range, in so many steps, where models are compared.
 _FAR = Fraction(1, 10)
 _STEPS = 1000
@@ -158,6 +160,8 @@ def score_model(model: Any, table: Any, folds: int, loss: LossArguments) -> Held
 def _count_held(table: Any, keys: str, folds: int, loss: LossArguments) -> Release:
     """Ask for the held-out rows by some keys."""
     text = f"SELECT {round_numbers(keys)}, COUNT(*) AS count FROM data GROUP BY y, score"
+    if len(text) > _LONGEST:
+        raise QuestionRefused("its prediction is too long to be a question: name fewer columns")
     question: Any = parse_question(sql(text), table="data", columns=list(domain_of(table)))
     release: Release = table.ask(replace(question, steps=(Fold(folds),)), **loss)
     return release
