@@ -317,7 +317,7 @@ def kill_at_lines(path: Path, kills: int) -> None:
     for turn in range(kills):
         # of late lines more, where the record is made
         lines = counts[0] + growth * (number - 1)
-        last = 1 + (turn * 7919) % lines if turn % 2 else lines - (turn * 31) % (lines // 4)
+        last = 1 + (turn * 7919) % lines if turn % 2 else lines - (turn * 31) % (lines // 12)
         finished, _, printed = release_in_fork(path, number, last)
         people, series = open_at(path)
         steps = fine_numbers(people)

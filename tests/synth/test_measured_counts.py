@@ -52,7 +52,7 @@ def _measure(truth: Any, rng: Any) -> MeasuredCounts:
     ],
 )
 def test_the_stated_variance_is_that_of_the_estimate(columns: tuple[int, ...], members: list[Any]) -> None:
-    """2,000 draws of all tables: no bias, and the deviation stated, by group, less the share for whole counts."""
+    """1,000 draws of all tables: no bias, and the deviation stated, by group, less the share for whole counts."""
     rng = np.random.default_rng(1)
     truth = rng.poisson(30, size=(5, 6, 4)).astype(float)
     shape = tuple(max(m) + 1 for m in members)
@@ -64,15 +64,15 @@ def test_the_stated_variance_is_that_of_the_estimate(columns: tuple[int, ...], m
     right = [float((values * each)[groups == g].sum()) for g in (0, 1)]
     asked = Question(columns, [np.array(m) for m in members], values, groups, 2)
     missed, stated = [], np.zeros(2)
-    for _ in range(2000):
+    for _ in range(1000):
         found = _measure(truth, rng).estimate(asked, _keys())
         assert found is not None
         missed.append(found[0] - right)
         stated = found[1]
     largest = np.array([np.abs(values[groups == g]).max(initial=0.0) for g in (0, 1)])
     plain = np.sqrt(np.square(stated) - 0.25 * np.square(largest))
-    assert np.std(missed, axis=0) == pytest.approx(plain, rel=0.07)
-    assert np.all(np.abs(np.mean(missed, axis=0)) <= 4.5 * plain / np.sqrt(2000) + 1e-9)
+    assert np.std(missed, axis=0) == pytest.approx(plain, rel=0.1)
+    assert np.all(np.abs(np.mean(missed, axis=0)) <= 4.5 * plain / np.sqrt(1000) + 1e-9)
 
 
 def test_every_table_that_holds_a_column_sharpens_its_counts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -113,11 +113,34 @@ def test_what_predicts_a_column_is_kept_in_rounds_too() -> None:
     assert _separation(_draw(model, keys, 30_000, 7)) > 0.7
 
 
+def test_a_rare_answer_is_predicted_at_a_small_loss_with_delta() -> None:
+    """Two of fourteen columns tell of the answer: what all fourteen pairs would cost is spent on four of them."""
+    rng = np.random.default_rng(9)
+    answer = (rng.random(30_000) < 0.08).astype(int)
+    keys: dict[str, Any] = {"answer": answer}
+    for i, apart in enumerate((2, 1)):
+        keys[f"c{i}"] = np.clip(rng.normal(3 + apart * answer, 1.5, 30_000), 0, 7).astype(int)
+    for i in range(12):
+        keys[f"u{i}"] = rng.integers(0, 6, 30_000)
+    domain = sd.Domain({name: sd.Integer(0, int(values.max())) for name, values in keys.items()})
+    apart_in = []
+    for seed in range(5):
+        data = Source(domain, keys, sd.Rng.seeded(50 + seed))
+        model = synth.fit(data, epsilon="0.1", delta="1e-9", predict="answer", rng=sd.Rng.seeded(seed))
+        drawn = _draw(model, keys, 10_000, 7)
+        means = [float(np.mean(drawn["c0"][drawn["answer"] == a])) for a in (0, 1)]
+        apart_in.append(means[1] - means[0])
+    # 1.93 in the table
+    assert sorted(apart_in)[2] > 0.9
+
+
 def test_a_column_to_predict_is_one_of_the_model_and_of_the_default_alone() -> None:
     domain, keys = _passengers()
     data = Source(domain, keys, sd.Rng.seeded(3))
     with pytest.raises(UnknownName, match="did you mean 'survived'"):
         synth.fit(data, epsilon=1, predict="survivde")
+    with pytest.raises(sd.errors.DeclarationError, match="a column's name or a list of names"):
+        synth.fit(data, epsilon=1, predict=cast(Any, 3))
     with pytest.raises(sd.errors.DeclarationError, match="goes with the method auto, not with mst"):
         FitRequest("mst", predict=["survived"]).fit(data, epsilon=1)
     assert data.sessions == []

@@ -67,7 +67,7 @@ def test_strong_pairs_of_one_clique_get_the_moments_that_were_measured(correlati
     weaker: Measured = {p: replace(t, cells=(t.cells + compressed.independent(p)) / 2.0) for p, t in measured.items()}
     field = fit_field(compressed, weaker, [0b111], sweeps=20, potentials={})
     before = pairs_of(field)
-    meet_moments(field, compressed, exact)
+    meet_moments(field, compressed, exact, dict.fromkeys(exact, 9.0))
     after = pairs_of(field)
     true = correlations(exact)
     assert np.all(correlations(before) < true - 0.05)
@@ -85,7 +85,7 @@ def test_pairs_that_are_correlated_as_they_were_read_and_weak_ones_are_left_alon
         weaker: Measured = {p: replace(t, cells=compressed.independent(p)) for p, t in measured.items()}
         field = fit_field(compressed, weaker, [0b111], sweeps=5, potentials={})
         before = copy.deepcopy(field)
-        meet_moments(field, compressed, exact if correlation < 0.5 else pairs_of(field))
+        meet_moments(field, compressed, exact if correlation < 0.5 else pairs_of(field), dict.fromkeys(exact, 9.0))
         assert all(np.array_equal(a, b) for a, b in zip(before.tables, field.tables, strict=True))
 
 
@@ -94,7 +94,7 @@ def test_cells_that_hold_nothing_still_hold_nothing() -> None:
     weaker: Measured = {p: replace(t, cells=(t.cells + compressed.independent(p)) / 2.0) for p, t in measured.items()}
     field = fit_field(compressed, weaker, [0b111], sweeps=20, potentials={})
     field.tables[0][3, :, 4] = 0.0
-    meet_moments(field, compressed, exact)
+    meet_moments(field, compressed, exact, dict.fromkeys(exact, 9.0))
     assert not field.tables[0][3, :, 4].any()
 
 

@@ -16,7 +16,7 @@ from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.ask.queries.tabulation import Tabulation, tabulate
 from sordino.core.domain import Boolean, Category, Column, Domain, Integer, Real
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.estimates.table_cells import BY_COLUMNS, name_table
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.release import Release
@@ -44,8 +44,15 @@ from sordino.models.design import invert, make_design, name_hidden, soften
 from sordino.models.held_out import HeldOutClasses, HeldOutScores, score_held_out
 from sordino.models.linear import linear_sql
 from sordino.models.moments import NoisyMoments, join_moments, read_moments
-from sordino.models.record import PricedModel, Provenance, case_below, case_of, provenance_of, require_fit
-from sordino.models.steps import read_fit
+from sordino.models.record import (
+    PricedModel,
+    Provenance,
+    case_below,
+    case_of,
+    provenance_of,
+    require_fit,
+)
+from sordino.models.steps import coefficient_interval, read_fit
 from sordino.models.validation import fit_validated
 
 # Of discriminants, measured on the census rows of Adult before steps took their place for two classes.
@@ -110,6 +117,8 @@ class LogisticModel(PricedModel):
     constants: Floats
     provenance: Provenance
     held_out: HeldOutScores | HeldOutClasses | None = None
+    noise: Floats | None = None
+    sample: Floats | None = None
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -129,6 +138,25 @@ class LogisticModel(PricedModel):
         """By class, but the first: the log of its odds where all columns are 0."""
         own = self.constants - self.constants[0]
         return dict(zip(self.classes[1:], own[1:].tolist(), strict=True))
+
+    def interval(self, name: str, *, confidence: float = 0.95, of: str = "noise") -> tuple[float, float]:
+        """Return the interval of a coefficient of two classes, or of the "intercept".
+
+        That of the noise is about the same regression without noise, that of the population adds what rows vary by as a sample.
+        (-inf, inf) where the noise hides it. Raises UnknownName, QuestionRefused for more than two classes, DeclarationError.
+        """
+        if len(self.classes) != 2:
+            raise QuestionRefused(
+                "coefficients have intervals where there are two classes: those of more are discriminants"
+            )
+        values = {"intercept": float(self.constants[1] - self.constants[0])}
+        values |= dict(zip(self.names, (self.slopes[1] - self.slopes[0]).tolist(), strict=True))
+        if name not in values:
+            raise UnknownName(f"no coefficient {name!r:.60}; {nearest(str(name), values)}")
+        noise = np.zeros(0) if self.noise is None else self.noise
+        sample = np.zeros(0) if self.sample is None else self.sample
+        place = list(values).index(name)
+        return coefficient_interval(place, values[name], noise, sample, confidence=confidence, of=of)
 
     def predict_proba(self, frame: Any) -> Floats:
         """Return the probability of each class, in declared order: (rows, classes), nan where a column is missing."""
@@ -240,6 +268,8 @@ def read_logistic(
         np.array([0.0, fit.constant + sum(float(values[0]) for values in fit.values)]),
         provenance_of(release, notes),
         held_out,
+        fit.noise,
+        fit.sample,
     )
 
 
@@ -421,9 +451,9 @@ def bin_edges(name: str, column: Column) -> tuple[Fraction, ...] | None:
 
     Raises QuestionRefused where the number has no declared bounds.
     """
+    require_range(name, column)
     if not isinstance(column, (Integer, Real)):
         return None
-    require_range(name, column)
     assert column.lower is not None
     assert column.upper is not None
     low = Fraction(column.lower)

@@ -297,7 +297,10 @@ def read_frame(frame: Any, names: Sequence[str]) -> dict[str, list[Any]]:
     if missing:
         raise DeclarationError(f"has no column {missing[0]!r}, which the model predicts from", key="frame")
     if isinstance(frame, dict):
-        return {name: list(frame[name]) for name in names}
+        table_of_lists = {name: list(frame[name]) for name in names}
+        if len({len(cells) for cells in table_of_lists.values()}) > 1:
+            raise DeclarationError("has columns of several lengths", key="frame")
+        return table_of_lists
     selected = frame.select(list(names)) if hasattr(frame, "select") else frame[list(names)]
     table = selected if isinstance(selected, pa.Table) else pa.table(selected)
     return {name: table.column(name).to_pylist() for name in names}

@@ -13,7 +13,7 @@ from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.core.domain import Column, Integer, Real
-from sordino.core.errors import QuestionRefused
+from sordino.core.errors import QuestionRefused, UnknownName, nearest
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.models.columns import (
     Floats,
@@ -32,7 +32,7 @@ from sordino.models.columns import (
 from sordino.models.held_out import HeldOut
 from sordino.models.linear import linear_sql
 from sordino.models.record import PricedModel, Provenance, provenance_of, require_fit
-from sordino.models.steps import read_fit
+from sordino.models.steps import coefficient_interval, read_fit
 from sordino.models.validation import fit_validated
 
 
@@ -52,11 +52,27 @@ class PoissonModel(PricedModel):
     intercept: float
     provenance: Provenance
     held_out: HeldOut | None = None
+    noise: Floats | None = None
+    sample: Floats | None = None
 
     @property
     def coefficients(self) -> Mapping[str, float]:
         """The coefficient of each column, and of each value of a category but the first."""
         return dict(zip(self.names, self.values.tolist(), strict=True))
+
+    def interval(self, name: str, *, confidence: float = 0.95, of: str = "noise") -> tuple[float, float]:
+        """Return the interval of a coefficient, or of the "intercept".
+
+        That of the noise is about the same regression without noise; that of the population adds what rows vary by as a sample
+        where the variance of a count is its mean. (-inf, inf) where the noise hides it. Raises UnknownName, DeclarationError.
+        """
+        values = {"intercept": self.intercept, **self.coefficients}
+        if name not in values:
+            raise UnknownName(f"no coefficient {name!r:.60}; {nearest(str(name), values)}")
+        noise = np.zeros(0) if self.noise is None else self.noise
+        sample = np.zeros(0) if self.sample is None else self.sample
+        place = list(values).index(name)
+        return coefficient_interval(place, values[name], noise, sample, confidence=confidence, of=of)
 
     @property
     def most(self) -> float:
@@ -125,6 +141,8 @@ def poisson_regression(
         fit.slopes_from_first(),
         fit.constant + sum(float(values[0]) for values in fit.values),
         provenance_of(release, note_rows(fit.rows, len(names) + 1)),
+        noise=fit.noise,
+        sample=fit.sample,
     )
 
 

@@ -14,18 +14,20 @@ from sordino.ask.queries.gradient_vector import (
     MOST_COEFFICIENT,
     SCORE_BINS,
     CompiledSteps,
+    CurvatureMatrix,
     GradientVector,
     ScoreCounts,
     SteppedRegression,
     compile_steps,
 )
-from sordino.ask.queries.moment_matrix import PARTS, FirstLook, Frame, MomentVector
+from sordino.ask.queries.moment_matrix import PARTS, FirstLook, Frame, MomentVector, ScaledNumber
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
+from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import Loss, PureDP
 from sordino.core.release import Key, Output, Release
-from sordino.models.design import soften
+from sordino.models.design import RIDGE, soften
 from sordino.models.moments import Floats, NoisyMoments, PreparedMoments, moments_of, prepare_moments, take_share
 
 # Measured on three tables at four losses (bench/results/models.md): more steps have more noise each, and gain little.
@@ -33,6 +35,10 @@ from sordino.models.moments import Floats, NoisyMoments, PreparedMoments, moment
 STEPS = {"logistic": 3, "poisson": 5}
 # The share of the loss that finds how columns go together; sums of absolute values cost more there than sums of squares.
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
+# The share that finds the curvature where the last step begins, by which its noise is known in each coefficient.
+_CURVE = {"pure": Fraction(3, 20), "rho": Fraction(1, 10)}
+# A coefficient has an interval where less than this part of its squared length lies in directions that the noise hides.
+_HIDDEN = 0.02
 # The share that counts held-out rows.
 _HELD_OUT = Fraction(3, 20)
 # The mean of p (1 - p) is that at the mean probability less the variance of p: this part of it at most, and that at least.
@@ -98,13 +104,19 @@ class PreparedSteps:
     def shares(self) -> tuple[Fraction, Fraction]:
         """The share of the loss of one step, and of the held-out rows."""
         held = _HELD_OUT if self.question.folds > 1 else Fraction(0)
-        return (1 - _start_share(self.loss) - held) / self.steps, held
+        return (1 - _start_share(self.loss) - self.curve_share - held) / self.steps, held
 
-    def queries(self) -> list[FirstLook | MomentVector | GradientVector | ScoreCounts]:
+    @property
+    def curve_share(self) -> Fraction:
+        """The share of the loss of the curvature."""
+        return _CURVE["pure" if isinstance(self.loss, PureDP) else "rho"]
+
+    def queries(self) -> list[FirstLook | MomentVector | GradientVector | CurvatureMatrix | ScoreCounts]:
         """Return all queries, in one of the frames and at one of the coefficients that may follow."""
         frame = Frame((0,) * len(self._scales), self._scales, self.limit)
         zeros = (0,) * self.compiled.cells
         queries: list[Any] = [*self.start.queries(), GradientVector(self.question, frame, zeros)]
+        queries.append(CurvatureMatrix(self.question, frame, zeros))
         return queries if self.question.folds == 1 else [*queries, ScoreCounts(self.question, frame, zeros)]
 
     @property
@@ -136,7 +148,7 @@ class PreparedSteps:
         return normal_quantile(confidence) * self.unit_noise * math.sqrt(self.limit)
 
     def answer(self, queryable: Queryable) -> ReleaseContent:
-        """Look, ask for the moments, step, and count the held-out rows."""
+        """Look, ask for the moments, step, the last time by the curvature there, and count the held-out rows."""
         moments_frame, released = self.start.release(queryable)
         moments = moments_of(released.outputs[0].estimate, self.start.compiled, moments_frame)[-1]
         fit = _Start.of(moments, self.compiled, self.unit_noise * math.sqrt(self.limit))
@@ -145,13 +157,26 @@ class PreparedSteps:
         step_share, held_share = self.shares
         coefficients = fit.coefficients
         output: Output | None = None
+        deviations: list[tuple[str, Fraction | None]] = []
         for step in range(self.steps):
             vector = GradientVector(self.question, frame, _whole(coefficients), fit.most_error)
             output = queryable.release(vector, take_share(self.loss, step_share)).outputs[0]
             # The last step of counts makes them right in the mean, which slopes of few steps alone need not be.
             last = step == self.steps - 1 and fit.total is not None
             move = fit.calibrate if last else fit.step
-            coefficients = move(coefficients, _numbers(output.estimate))
+            gradient = _numbers(output.estimate)
+            if step < self.steps - 1:
+                coefficients = move(coefficients, gradient)
+                continue
+            matrix = CurvatureMatrix(self.question, frame, _whole(coefficients), fit.most_error)
+            curved = queryable.release(matrix, take_share(self.loss, self.curve_share)).outputs[0].estimate
+            target = self.compiled.target
+            most = fit.most_error * target.step if isinstance(target, ScaledNumber) else 1.0
+            curvature = _Curvature.of(moments_of(curved, self.compiled.columns, frame)[-1], self.question.link, most)
+            law: Any = output.estimate
+            noise = math.sqrt(float(law.law.variance())) * float(law.unit)
+            coefficients, covariance = curvature.step(coefficients, gradient, noise, move(coefficients, gradient))
+            deviations = curvature.deviations(self.compiled, frame, covariance)
         chosen = _whole(coefficients)
         keys: tuple[Key, ...] = (Key("coefficient", tuple(_describe_coefficients(self.compiled))),)
         if self.question.folds > 1:
@@ -164,18 +189,22 @@ class PreparedSteps:
             )
         assert output is not None
         numbers = self.compiled.columns.numbers
-        steps = [
+        steps: list[tuple[str, Fraction | None]] = [
             *((f"{n.alias}: center", Fraction(c)) for n, c in zip(numbers, frame.centers, strict=True)),
             *((f"{n.alias}: scale", Fraction(s)) for n, s in zip(numbers, frame.scales, strict=True)),
         ]
         names = _describe_coefficients(self.compiled)
         steps += [(f"coefficient of {name}", Fraction(c, COEFFICIENT)) for name, c in zip(names, chosen, strict=True)]
+        steps += deviations
         steps += [("rows", Fraction(round(moments.rows)))]
         return ReleaseContent(keys, (Output(self.name, output.estimate, output.mechanism),), chosen=tuple(steps))
 
 
 def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> PreparedSteps:
     """Return how a regression by steps is answered; raises QuestionRefused where it has no private answer."""
+    if question.link == "linear":
+        # Its gradients are asked by boosted histograms, a round at a time.
+        raise QuestionRefused("a linear regression is fitted to moments: sd.models.linear_regression")
     compiled = compile_steps(question, forecast.domain)
     start = prepare_moments(question.moments, forecast, take_share(forecast.loss, _start_share(forecast.loss)))
     prepared = PreparedSteps(question, compiled, forecast.loss, start, 0.0, 0.0)
@@ -288,13 +317,95 @@ class _Start:
 
 
 @dataclass(frozen=True)
+class _Curvature:
+    """The noisy change of the gradient with the coefficients: its inverse where it shows, and the rest, which the noise hides."""
+
+    moments: NoisyMoments
+    factor: float
+    counts: float
+    inverse: Floats
+    hidden: Floats
+
+    @classmethod
+    def of(cls, moments: NoisyMoments, link: str, counts: float) -> _Curvature:
+        """Return the curvature of a released matrix: directions that vary less than its noise are hidden, as in design.py.
+
+        `counts` are how many an error of 1 is of.
+        """
+        factor = 0.25 if link == "logistic" else 1.0
+        variances, vectors = np.linalg.eigh(moments.matrix * factor)
+        least = RIDGE * factor * math.sqrt(moments.variance * moments.size)
+        shown = vectors[:, variances > max(least, 1e-9)]
+        inverse = (shown / variances[variances > max(least, 1e-9)]) @ shown.T
+        return cls(moments, factor, counts, inverse, np.eye(moments.size) - shown @ shown.T)
+
+    def step(self, coefficients: Floats, gradient: Floats, noise: float, otherwise: Floats) -> tuple[Floats, Floats]:
+        """Return the coefficients after a step of Newton's, and the covariance of their noise.
+
+        In hidden directions they go where they went `otherwise`. The gradient's noise moves them by the inverse times it; that of
+        the curvature, to first order, by the inverse times it times the step.
+        """
+        moved = -self.inverse @ gradient
+        result = coefficients + moved + self.hidden @ (otherwise - coefficients)
+        covariance = noise**2 * self.inverse @ self.inverse
+        covariance = covariance + self.factor**2 * self.moments.spread(self.inverse, moved)
+        return np.clip(result, -MOST_COEFFICIENT, MOST_COEFFICIENT), covariance
+
+    def deviations(
+        self, compiled: CompiledSteps, frame: Frame, covariance: Floats
+    ) -> list[tuple[str, Fraction | None]]:
+        """Return the deviation of the constant and of each slope, in own units, by the noise and by the rows as a sample.
+
+        None of a coefficient that the noise hides. Of rows as a sample the inverse of the information is the covariance.
+        """
+        contrasts = _contrasts(compiled, frame)
+        parts: list[tuple[str, Fraction | None]] = []
+        for i, contrast in enumerate(contrasts):
+            is_hidden = float(contrast @ self.hidden @ contrast) >= _HIDDEN * float(contrast @ contrast)
+            for words, matrix in (("noise", covariance), ("sample", self.inverse / self.counts)):
+                variance = max(float(contrast @ matrix @ contrast), 0.0)
+                parts.append((f"{words} of coefficient {i}", None if is_hidden else Fraction(math.sqrt(variance))))
+        return parts
+
+
+def _contrasts(compiled: CompiledSteps, frame: Frame) -> Floats:
+    """Return how the constant and the slopes, in own units and of values above the first, follow from the coefficients.
+
+    Of shape (1 + slopes, coefficients). They do not depend on how a constant is shared between 1 and a category's values.
+    """
+    numbers = compiled.columns.numbers
+    rows = [np.zeros(compiled.cells)]
+    rows[0][0] = 1.0
+    for i, (number, center, scale) in enumerate(zip(numbers, frame.centers, frame.scales, strict=True)):
+        slope = np.zeros(compiled.cells)
+        slope[1 + i] = 1.0 / (number.step * scale)
+        rows[0] = rows[0] - slope * (number.middle + number.step * center)
+        rows.append(slope)
+    at = 1 + len(numbers)
+    for declared in compiled.columns.categories:
+        rows[0][at] += 1.0
+        for value in range(1, len(declared.labels)):
+            above = np.zeros(compiled.cells)
+            above[at] = -1.0
+            above[at + value] = 1.0
+            rows.append(above)
+        at += len(declared.labels)
+    return np.array(rows)
+
+
+@dataclass(frozen=True)
 class SteppedFit:
-    """The coefficients of a release of a regression by steps: of 1, the numbers in their own units, and all declared values."""
+    """The coefficients of a release of a regression by steps: of 1, the numbers in their own units, and all declared values.
+
+    `noise` and `sample` (1 + slopes,) are deviations of the constant and of the slopes, -1 where the noise hides one.
+    """
 
     constant: float
     slopes: Floats
     values: tuple[Floats, ...]
     rows: float
+    noise: Floats
+    sample: Floats
 
     def slopes_from_first(self) -> Floats:
         """Return the slopes of the numbers, and of each category how far its values but the first lie above the first."""
@@ -317,4 +428,26 @@ def read_fit(release: Release, question: SteppedRegression, domain: Any) -> Step
     for declared in compiled.columns.categories:
         values.append(coefficients[at : at + len(declared.labels)])
         at += len(declared.labels)
-    return SteppedFit(float(coefficients[0] - slopes @ centers), slopes, tuple(values), chosen[-1])
+    noise, sample = (
+        np.array([-1.0 if value is None else float(value) for name, value in release.chosen if name.startswith(words)])
+        for words in ("noise of coefficient ", "sample of coefficient ")
+    )
+    return SteppedFit(float(coefficients[0] - slopes @ centers), slopes, tuple(values), chosen[-1], noise, sample)
+
+
+def coefficient_interval(
+    place: int, value: float, noise: Floats, sample: Floats, *, confidence: float, of: str
+) -> tuple[float, float]:
+    """Return the interval of a coefficient, by the place of its deviations: of the noise, or of the population beside it.
+
+    (-inf, inf) where the noise hides it, as in models of files that were written before there were any. Raises DeclarationError.
+    """
+    if of not in ("noise", "population"):
+        raise DeclarationError("is noise or population", key="of")
+    if isinstance(confidence, bool) or not 0 < confidence < 1:
+        raise DeclarationError("lies between 0 and 1, such as 0.95", key="confidence")
+    if len(noise) <= place or noise[place] < 0:
+        return -math.inf, math.inf
+    deviation = float(noise[place]) if of == "noise" else math.hypot(float(noise[place]), float(sample[place]))
+    margin = normal_quantile(confidence) * deviation
+    return value - margin, value + margin

@@ -103,16 +103,29 @@ def _panel(attack: Attacking, name: str | None = None) -> Any:
         for what, rate in zip(words, (r.achieved, r.guessing, r.allowed), strict=True)
     ]
     base = alt.Chart(data_of(rows)).encode(
-        y=alt.Y(field="release", type="nominal", sort=order, title=None, axis=alt.Axis(labelLimit=320)),
-        x=alt.X(field="rate", type="quantitative", title=attack.measure, scale=alt.Scale(domainMin=0, domainMax=1)),
+        y=alt.Y(
+            field="release", type="nominal", sort=order, title=None, axis=alt.Axis(labelLimit=260, labelFontSize=12)
+        ),
+        x=alt.X(
+            field="rate",
+            type="quantitative",
+            title=attack.measure,
+            scale=alt.Scale(domainMin=0, domainMax=1),
+            axis=alt.Axis(labelFontSize=12),
+        ),
         color=alt.Color(
-            field="what", type="nominal", title=None, scale=alt.Scale(domain=list(words), range=list(COLORS[:3]))
+            field="what",
+            type="nominal",
+            title=None,
+            scale=alt.Scale(domain=list(words), range=list(COLORS[:3])),
+            # beside the panels it would make the page show everything smaller
+            legend=alt.Legend(orient="bottom", labelFontSize=12),
         ),
         tooltip=[alt.Tooltip(field=f) for f in ("release", "what", "rate")],
     )
     bars = base.transform_filter("datum.what == 'achieved'").mark_bar(height=12, clip=True)
     ticks = base.transform_filter("datum.what != 'achieved'").mark_tick(thickness=3, height=20)
-    more: dict[str, Any] = {} if name is None else {"title": alt.TitleParams(text=name, anchor="start", fontSize=12)}
+    more: dict[str, Any] = {} if name is None else {"title": alt.TitleParams(text=name, anchor="start", fontSize=13)}
     return (bars + ticks).properties(width=_WIDTH, height=alt.Step(26), **more)
 
 

@@ -36,11 +36,11 @@ def draw_bounds(release: Release, confidence: float, title: str | None) -> tuple
         note = "the two bounds; this method releases no sum" if release.found else "no bounds were found"
     if " by ladder of " in release.question:
         panels.append(_tradeoff(release))
-        note = f"left: {note}; right: what clipping loses of the smoothed sums, their noise, and the root mean square of both"
+        note = f"left: {note}; right: expected error, by clipping and by noise"
     notes = [f"{note}; cost: {release.cost.describe()}"]
     title = title or f"{release.question}: {bounds_text}"
     mark = None if release.private else SEEDED
-    return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
+    return add_title(join_panels(panels), title, notes, width=60 + 460 * len(panels), mark=mark)
 
 
 def _side(release: Release, side: str, confidence: float) -> Any:
@@ -152,7 +152,7 @@ def draw_caps(release: Release, confidence: float, title: str | None) -> tuple[A
     panels = [_caps_panel(release, name, confidence) for name in release.value]
     title = title or f"{release.question}: {caps_text}"
     mark = None if release.private else SEEDED
-    return add_title(join_panels(panels), title, notes, width=120 + 340 * len(panels), mark=mark)
+    return add_title(join_panels(panels), title, notes, width=60 + 460 * len(panels), mark=mark)
 
 
 def _caps_panel(release: Release, name: str, confidence: float) -> Any:

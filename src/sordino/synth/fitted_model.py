@@ -143,7 +143,7 @@ def fit_field(
             home = field.tree.require_home(pair, sizes)
             fitted = marginal(field.tables[home], field.tree.cliques[home], pair)
             readings[pair] = _keep_moment(compressed, pair, fitted, noisy)
-        meet_moments(field, compressed, readings)
+        meet_moments(field, compressed, readings, {pair: measured[pair].variance for pair in readings})
     return field
 
 

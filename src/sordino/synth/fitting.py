@@ -432,7 +432,9 @@ def _fit_parts(
 def _predicted(predict: str | Sequence[str], plan: FitPlan) -> list[int]:
     """Return the places of the columns to predict, of one that a rule gives its source's; raises UnknownName for others."""
     declared = [c.name for c in plan.declared]
-    names = [predict] if isinstance(predict, str) else list(predict)
+    names = [predict] if isinstance(predict, str) else predict
+    if not isinstance(names, Sequence):
+        raise DeclarationError(f"{arg('predict')} is a column's name or a list of names, such as {declared[-1]!r}")
     for name in names:
         if name not in declared:
             raise UnknownName(

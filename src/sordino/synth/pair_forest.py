@@ -39,8 +39,11 @@ _MOST_SELECTED = 0.25
 _SELECTED = 0.33
 # What measures a pair, in shares of what selects one: as much at least.
 _MEASURED = 1.5
-# Columns to predict are what the fit is for: they get so many times the share.
-_PREDICTED = 4.0
+# Columns to predict are what the fit is for: they get so many times the share, half of it to select by, and each a few pairs.
+# On 34,000 rows with 15 other columns at epsilon .1, four pairs rank real rows by an AUC of .79, and all fifteen by .55.
+_PREDICTED = 10.0
+_SELECTED_PREDICTED = 0.5
+_MOST_PREDICTED = 4
 _SWEEPS = 30
 
 
@@ -61,7 +64,7 @@ def fit_forest(
     vector, over distances to public models, which a unit moves by no more than it moves the table of a pair: `Distances`.
     """
     candidates = [p for p in pairs if set(p) & set(predict)] if predict else list(pairs)
-    count, select, measure = _plan(session, columns, candidates, rows, _PREDICTED if predict else 1.0)
+    count, select, measure = _plan(session, columns, candidates, rows, len(predict))
     if not count:
         tier = "independent columns: the loss is too small for more, with so few rows"
         return independent_model(session.measure_one_way(columns, session.left), tier)
@@ -76,9 +79,12 @@ def fit_forest(
 
 
 def _plan(
-    session: FitSession, columns: Sequence[EncodedColumn], candidates: Sequence[Pair], rows: float, more: float
+    session: FitSession, columns: Sequence[EncodedColumn], candidates: Sequence[Pair], rows: float, targets: int
 ) -> tuple[int, Fraction, Fraction]:
-    """Return how many pairs to take, the share of the loss that selects them, and the share that measures them."""
+    """Return how many pairs to take, the share of the loss that selects them, and the share that measures them.
+
+    `targets` is the number of columns to predict.
+    """
     live = {c for pair in candidates for c in pair}
     if len(live) < 2:
         return 0, Fraction(0), Fraction(0)
@@ -87,7 +93,7 @@ def _plan(
     left = float(session.left)
     # Noise grows with 1 / epsilon, or with 1 / sqrt(rho)
     error = one_way_noise(split, noisy_keys(columns)) / (2.0 * rows * len(columns) * left ** (0.5 if gaussian else 1.0))
-    pairs_share = min(_PAIRS * more / error, _MOST) * left
+    pairs_share = min(_PAIRS * (_PREDICTED if targets else 1.0) / error, _MOST) * left
     pairs = len(candidates)
     clear = _CLEAR * rows
     if gaussian:
@@ -97,11 +103,13 @@ def _plan(
         # Twice what one unit moves a distance by, as for any score that may rise and fall.
         scores = 2.0 * float(split.move_l1) * math.log(max(pairs, 2)) / (clear * float(split.total))
     count = min(math.floor(pairs_share / (_MEASURED * scores) + 0.3), len(live) - 1)
+    if targets:
+        count = min(count, _MOST_PREDICTED * targets)
     if not count:
         return 0, Fraction(0), Fraction(0)
     # Weaker pairs are told from none where there is more to spend, up to a part of what is left of the loss.
     needed = scores if gaussian else scores * count
-    select = min(max(needed, _SELECTED * pairs_share), _MOST_SELECTED * left)
+    select = min(max(needed, (_SELECTED_PREDICTED if targets else _SELECTED) * pairs_share), _MOST_SELECTED * left)
     return count, share_of(select), share_of(pairs_share)
 
 

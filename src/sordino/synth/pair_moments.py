@@ -21,8 +21,11 @@ from sordino.synth.markov_random_field import HARDEST, Factor, MarkovRandomField
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import CompressedMarginals
 
-# Correlations from which on a pair's moment is met, and the largest.
-_STRONG = 0.1
+# Correlations from which on a pair's moment is met: where cells have little noise, in deviations of its own, and always.
+_WEAK = 0.1
+_CLEAR = 3.0
+_STRONG = 0.3
+# The largest.
 _MOST = 0.98
 # How far from the one read a field's correlation is moved, a reading from that of its cells, and how near they then come.
 _FAR = 0.02
@@ -66,12 +69,19 @@ def moment_scores(compressed: CompressedMarginals, pair: Pair) -> tuple[Floats, 
     return x, y
 
 
-def meet_moments(field: MarkovRandomField, compressed: CompressedMarginals, readings: Mapping[Pair, Floats]) -> None:
-    """Tilt the tables of a field, in place, so that pairs of strongly correlated columns are correlated as they were read.
+def meet_moments(
+    field: MarkovRandomField,
+    compressed: CompressedMarginals,
+    readings: Mapping[Pair, Floats],
+    variances: Mapping[Pair, float],
+) -> None:
+    """Tilt the tables of a field, in place, so that pairs of clearly correlated columns are correlated as they were read.
+
+    `variances` are those of a cell of each pair's noisy table: what a moment's own noise may be is left as it was fitted.
 
     Tables and columns are fitted one after the other: of columns that follow each other each would make up for all.
     """
-    goals = _strong_moments(field, compressed, readings)
+    goals = _clear_moments(field, compressed, readings, variances)
     hardest = HARDEST * compressed.rows
     columns = (
         [((c,), np.array(_counts(field, compressed, (c,)))) for c in range(len(compressed.sizes))] if goals else []
@@ -94,18 +104,23 @@ def _counts(field: MarkovRandomField, compressed: CompressedMarginals, columns: 
     return marginal(field.tables[home], field.tree.cliques[home], columns)
 
 
-def _strong_moments(
-    field: MarkovRandomField, compressed: CompressedMarginals, readings: Mapping[Pair, Floats]
+def _clear_moments(
+    field: MarkovRandomField,
+    compressed: CompressedMarginals,
+    readings: Mapping[Pair, Floats],
+    variances: Mapping[Pair, float],
 ) -> dict[Pair, tuple[Floats, Floats, float]]:
-    """Return for each strong pair that a clique holds the values of its codes, of mean 0 and deviation 1, and its correlation."""
+    """Return for each clear pair that a clique holds the values of its codes, of mean 0 and deviation 1, and its correlation."""
     goals: dict[Pair, tuple[Floats, Floats, float]] = {}
     for pair, table in readings.items():
         scores = moment_scores(compressed, pair)
         if scores is None or field.tree.home(pair, compressed.sizes) is None:
             continue
         x, y = scores
-        goal = float(x @ table @ y) / max(float(table.sum()), 1e-9)
-        if abs(goal) >= _STRONG:
+        total = max(float(table.sum()), 1e-9)
+        goal = float(x @ table @ y) / total
+        noise = math.sqrt(variances[pair] * float(x @ x) * float(y @ y)) / total
+        if abs(goal) >= min(max(_WEAK, _CLEAR * noise), _STRONG):
             goals[pair] = x, y, min(max(goal, -_MOST), _MOST)
     # the strongest last: what turns leave open is theirs least
     return dict(sorted(goals.items(), key=lambda one: abs(one[1][2])))

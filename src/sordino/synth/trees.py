@@ -298,7 +298,7 @@ def fit_adaptive(
         share = session.share(_COUNT_ROWS)
         uncertain = math.sqrt(session.variance(share))
         rows = session.count_rows(min(columns, key=lambda c: c.size), share)
-    if not look_pays(session.split, session.gaussian, columns, pairs=len(pairs), rows=rows):
+    if not look_pays(session.split, session.gaussian, columns, pairs=len(pairs), rows=rows, predict=bool(predict)):
         # Rows that may be noise pay for no pair.
         sure = max(rows - _SURE * uncertain, 1.0)
         return fit_forest(session, columns, pairs, rows=sure, predict=predict)

@@ -26,6 +26,7 @@ from sordino.ask.queries.moment_matrix import (
     CompiledMoments,
     Frame,
     MomentMatrix,
+    MomentVector,
     ScaledNumber,
     compile_moments,
     declared_keys,
@@ -33,6 +34,8 @@ from sordino.ask.queries.moment_matrix import (
     root_up,
     round_sensitivity,
     scale_number,
+    select_by_values,
+    select_products,
     weighted_rows,
 )
 from sordino.ask.queries.queryable import Scan
@@ -192,10 +195,11 @@ class GradientVector:
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivity of the one vector, which gets the whole loss."""
         compiled = compile_steps(self.question, domain)
-        self._check(compiled)
+        self.check(compiled)
         return [(gradient_sensitivity(compiled, self.frame, neighbors.enforce(None, by_group=False)), Fraction(1))]
 
-    def _check(self, compiled: CompiledSteps) -> None:
+    def check(self, compiled: CompiledSteps) -> None:
+        """Raise QuestionRefused for coefficients or cuts that a regression does not have."""
         compiled.columns.check_frame(self.frame)
         most = MOST_COEFFICIENT * COEFFICIENT
         if len(self.coefficients) != compiled.cells or any(abs(c) > most for c in self.coefficients):
@@ -254,6 +258,63 @@ def gradient_sensitivity(compiled: CompiledSteps, frame: Frame, neighbors: Neigh
     touched = min(rows * compiled.nonzero, compiled.cells)
     linf = rows * Fraction(root_up(frame.limit * precision), 1 << 20)
     return round_sensitivity(neighbors, touched=touched, l1=rows * l1, l2_squared=l2_squared, linf=linf)
+
+
+@dataclass(frozen=True, slots=True)
+class CurvatureMatrix:
+    """How the gradient of a logistic or Poisson regression changes with its coefficients: moments of rows that count by v.
+
+    v is 4 p (1 - p) of a class of probability p, and of counts the mean in errors of 1, at most 1, and 0 where the error is cut.
+    So a quarter of the moments of classes, or those of counts, are the change of the gradient.
+
+    Theorem. One unit moves it by no more than a `MomentVector` in the same frame. Proof. A row counts w v in place of w, and
+    0 <= v <= 1, so w v |z|^2 <= R: nothing else of w is used there. v follows from public coefficients and the row alone.
+    """
+
+    question: SteppedRegression
+    frame: Frame
+    coefficients: tuple[int, ...]
+    most_error: int = 1
+
+    @property
+    def unit(self) -> Fraction:
+        """One part of a row."""
+        return Fraction(1, PARTS)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
+        """Return the sensitivity of the one vector, which gets the whole loss."""
+        compiled = compile_steps(self.question, domain)
+        if self.question.link == "linear":
+            raise QuestionRefused("the curvature of a linear regression is that of its moments")
+        GradientVector(self.question, self.frame, self.coefficients, self.most_error).check(compiled)
+        return [(compiled.columns.sensitivity(self.frame, neighbors.enforce(None, by_group=False)), Fraction(1))]
+
+    def names(self) -> list[str]:
+        """Return the name of the vector."""
+        return ["curvature"]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return f"the curvature of {self.question.describe()}"
+
+    def scans(self, domain: Domain) -> list[Scan]:
+        """Return the SELECTs: of the numbers, and, where there are categories, of what is counted by them."""
+        compiled = compile_steps(self.question, domain)
+        text = f"{self.question.identity()} in {self.frame} at {self.coefficients} {self.most_error}"
+
+        def select(of: Any, on: Primitives) -> exp.Select:
+            tree: exp.Select = of(compiled.columns, _curved_rows(compiled, self, on), on)
+            return tree
+
+        scans = [Scan(f"curvature {text}", functools.partial(select, select_products))]
+        if compiled.columns.categories:
+            scans.append(Scan(f"curvature by values {text}", functools.partial(select, select_by_values)))
+        return scans
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
+        """Return the exact moments, each rounded down to whole parts; only the curator calls it."""
+        columns = compile_steps(self.question, domain).columns
+        return MomentVector(columns.question, self.frame).exact_vectors(tables, domain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,10 +468,44 @@ def _highest_log(target: ScaledNumber) -> int:
     return math.ceil(math.log(max(target.middle + target.step * target.width, 1.0)))
 
 
-def _logistic_error() -> exp.Expression:
-    """Return the probability of the second class less whether the row is of it, in parts, from the score s.
+def _curved_rows(compiled: CompiledSteps, matrix: CurvatureMatrix, on: Primitives) -> exp.Subquery:
+    """Return the rows with w v for w, as the moments read them."""
+    from sqlglot import exp
 
-    The probability of a score above 0 is concave, so straight lines between knots are the least of all lines.
+    names = ["fold", *(f"z{i}" for i in range(len(compiled.columns.numbers)))]
+    names += [f"k{i}" for i in range(len(compiled.columns.categories))]
+    scored = _scored_rows(compiled, matrix.frame, matrix.coefficients, on)
+    read = [*map(_column, (*names, "w", "b0", "s")), exp.alias_(_read_score(compiled), "t")]
+    rows = exp.Select(expressions=read).from_(scored).subquery("sordino_read")
+    size: Any
+    if isinstance(compiled.target, Keys):
+        size = _likelier_probability()
+        error: Any = whole(0)
+    else:
+        size = exp.paren(exp.IntDiv(this=exp.paren(_mean_count(compiled.target)), expression=whole(matrix.most_error)))
+        error = _count_error(compiled.target, matrix.most_error)
+    parts = [*map(_column, (*names, "w")), exp.alias_(size, "p"), exp.alias_(exp.paren(error), "r")]
+    rows = exp.Select(expressions=parts).from_(rows).subquery("sordino_sizes")
+    if isinstance(compiled.target, Keys):
+        less = exp.paren(exp.Sub(this=whole(ERROR), expression=_column("p")))
+        product = exp.Mul(this=exp.Mul(this=_column("p"), expression=less), expression=whole(4))
+        v: Any = exp.IntDiv(this=exp.paren(product), expression=whole(ERROR))
+    else:
+        uncut = exp.and_(
+            exp.LT(this=_column("r"), expression=whole(ERROR)), exp.GT(this=_column("r"), expression=whole(-ERROR))
+        )
+        v = exp.Case(
+            ifs=[exp.If(this=uncut, true=exp.Least(this=_column("p"), expressions=[whole(ERROR)]))], default=whole(0)
+        )
+    weight = exp.IntDiv(this=exp.paren(exp.Mul(this=_column("w"), expression=exp.paren(v))), expression=whole(ERROR))
+    columns = [*map(_column, names), exp.alias_(exp.paren(weight), "w")]
+    return exp.Select(expressions=columns).from_(rows).subquery("sordino_curved")
+
+
+def _likelier_probability() -> exp.Expression:
+    """Return the probability of the likelier class, in parts, from the size t of the score.
+
+    It is concave in the score, so straight lines between knots are the least of all lines.
     """
     from sqlglot import exp
 
@@ -418,10 +513,20 @@ def _logistic_error() -> exp.Expression:
     for low, high in itertools.pairwise(_LOGISTIC_KNOTS):
         start = 1 / (1 + math.exp(-low))
         slope = (1 / (1 + math.exp(-high)) - start) / (high - low)
+        # A chord lies below: it is raised by what it misses in the mean, log((1 + e^high) / (1 + e^low)) being the integral.
+        integral = math.log1p(math.exp(high)) - math.log1p(math.exp(low))
+        start += integral / (high - low) - (start + slope * (high - low) / 2)
         rise = exp.Mul(this=_column("t"), expression=whole(round(slope * ERROR)))
         line = exp.Add(this=whole(round((start - slope * low) * ERROR) * ERROR), expression=rise)
         lines.append(exp.IntDiv(this=exp.paren(line), expression=whole(ERROR)))
-    likely = exp.Least(this=whole(ERROR), expressions=lines)
+    return exp.Least(this=whole(ERROR), expressions=lines)
+
+
+def _logistic_error() -> exp.Expression:
+    """Return the probability of the second class less whether the row is of it, in parts, from the score s."""
+    from sqlglot import exp
+
+    likely = _likelier_probability()
     unlikely = exp.Sub(this=whole(ERROR), expression=likely.copy())
     above = exp.GTE(this=_column("s"), expression=whole(0))
     probability = exp.paren(exp.Case(ifs=[exp.If(this=above, true=likely)], default=unlikely))
@@ -433,8 +538,8 @@ def _logistic_error() -> exp.Expression:
     return exp.Sub(this=probability, expression=in_class)
 
 
-def _count_error(target: ScaledNumber, most_error: int) -> exp.Expression:
-    """Return the expected count less the count, cut at `most_error` steps, in parts of that, from the score s.
+def _mean_count(target: ScaledNumber) -> exp.Expression:
+    """Return the expected count, in parts of a step, from the score t.
 
     The exponential is convex, so straight lines between knots are the largest of all lines. A score counts up to the
     log of the declared upper bound, beyond which no count lies.
@@ -446,11 +551,20 @@ def _count_error(target: ScaledNumber, most_error: int) -> exp.Expression:
         low = quarter / 4
         start = math.exp(_LEAST_LOG + low) / target.step
         slope = 4 * start * (math.exp(0.25) - 1)
+        # A chord lies above: it is lowered by what it adds in the mean, slope being the mean of the exponential there.
+        start += slope - (start + slope / 8)
         rise = exp.Mul(this=_column("t"), expression=whole(round(slope * _FINE)))
         lines.append(exp.paren(exp.Add(this=whole(round((start - slope * low) * ERROR * _FINE)), expression=rise)))
     # The mean and the count, both in parts of a step.
     highest = exp.Greatest(this=whole(0), expressions=lines)
-    mean = exp.paren(exp.IntDiv(this=highest, expression=whole(_FINE)))
+    return exp.paren(exp.IntDiv(this=highest, expression=whole(_FINE)))
+
+
+def _count_error(target: ScaledNumber, most_error: int) -> exp.Expression:
+    """Return the expected count less the count, cut at `most_error` steps, in parts of that, from the score t."""
+    from sqlglot import exp
+
+    mean = _mean_count(target)
     count = exp.Add(this=_column("b0"), expression=whole(round(target.middle / target.step)))
     return _cut_error(
         exp.Sub(this=mean, expression=exp.paren(exp.Mul(this=exp.paren(count), expression=whole(ERROR)))), most_error

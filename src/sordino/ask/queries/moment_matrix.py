@@ -478,9 +478,9 @@ class MomentVector:
         """Return the SELECTs: of the numbers, and, where there are categories, of what is counted by them."""
         compiled = compile_moments(self.question, domain)
         text = f"{self.question.identity()} in {self.frame}"
-        scans = [Scan(f"moments {text}", functools.partial(_select_products, compiled, self.frame))]
+        scans = [Scan(f"moments {text}", functools.partial(_select_products_in, compiled, self.frame))]
         if compiled.categories:
-            by_values = functools.partial(_select_by_values, compiled, self.frame)
+            by_values = functools.partial(_select_by_values_in, compiled, self.frame)
             scans.append(Scan(f"moments by values {text}", by_values))
         return scans
 
@@ -614,11 +614,18 @@ def _weigh(compiled: CompiledMoments, on: Primitives, numbers: Sequence[int]) ->
     return on.total(product, largest)
 
 
-def _select_products(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+def _select_products_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+    return select_products(compiled, weighted_rows(compiled, frame, on), on)
+
+
+def _select_by_values_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+    return select_by_values(compiled, weighted_rows(compiled, frame, on), on)
+
+
+def select_products(compiled: CompiledMoments, rows: exp.Subquery, on: Primitives) -> exp.Select:
     """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
     from sqlglot import exp
 
-    rows = weighted_rows(compiled, frame, on)
     outer = [exp.column("fold"), exp.alias_(_weigh(compiled, on, ()), "t0")]
     for block in compiled.blocks:
         if block.numbers and not block.categories:
@@ -628,11 +635,10 @@ def _select_products(compiled: CompiledMoments, frame: Frame, on: Primitives) ->
     return select.group_by(exp.column("fold"))
 
 
-def _select_by_values(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
+def select_by_values(compiled: CompiledMoments, rows: exp.Subquery, on: Primitives) -> exp.Select:
     """Return weighted rows and sums by the values of one category, or of two: fold, k0.., `left_out`, t0 and s0.."""
     from sqlglot import exp
 
-    rows = weighted_rows(compiled, frame, on)
     keyed = _name_columns("k", len(compiled.categories))
     left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=keyed), "left_out")
     outer = [exp.column("fold"), *(key.copy() for key in keyed), left_out]

@@ -92,7 +92,7 @@ class Approval:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the approval as JSON data; `request` is the id that the analyst asks again with."""
-        names = (*_SHOWN, "cost", "plans", "reveals", "state", "officer", "reason", "created", "decided")
+        names = (*_SHOWN, "asked", "cost", "plans", "reveals", "state", "officer", "reason", "created", "decided")
         return {
             **{name: getattr(self, name) for name in names},
             "account": self.name,

@@ -343,12 +343,16 @@ class Tokens(TypedDict):
 
 @with_config(_OPEN)
 class Approval(TypedDict):
-    """What waits for an officer, or did; `request` is the Idempotency-Key that the analyst asks again with."""
+    """What waits for an officer, or did; `request` is the Idempotency-Key that the analyst asks again with.
+
+    `asked` are the questions as they were stated, such as {"sql": ...}; null where they cannot be said as data.
+    """
 
     id: int
     account: str
     spender: str
     question: str
+    asked: list[dict[str, Any]] | None
     cost: Cost
     plans: list[dict[str, Any]]
     reveals: str

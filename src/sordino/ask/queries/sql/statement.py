@@ -33,7 +33,7 @@ from sordino.ask.queries.sql.outside_select import (
     write_outside,
 )
 from sordino.ask.queries.sql.statement_forms import DeclaredLists, add_up_pairs, open_pivot, rewrite_forms
-from sordino.ask.queries.sql.text import dialect_of, known_dialect
+from sordino.ask.queries.sql.text import dialect_of, is_same_table, known_dialect
 from sordino.ask.queries.sql.time_functions import put_moment
 from sordino.ask.queries.sql.whole_division import ColumnKinds, cut_quotients
 from sordino.core.errors import QuestionRefused
@@ -100,6 +100,7 @@ def read_statement(
     splitter.determines = determines
     splitter.public_columns = {name.lower(): {c.lower() for c in of} for name, of in public.items()}
     try:
+        _drop_schemas(query, [table, *(others or {}), *public])
         query = cut_quotients(query, kinds)
         whole = write_duckdb(query)
         query = put_moment(rewrite_forms(query, declared), moment)
@@ -128,6 +129,23 @@ def read_statement(
         )
     except RecursionError:
         raise QuestionRefused("the statement is nested too deeply, or unites too many others") from None
+
+
+def _drop_schemas(query: Any, declared: Collection[str]) -> None:
+    """Name declared tables without a schema, "public"."people" as people: DuckDB, which types the blocks, has none here."""
+    exp = trees()
+    names = [name.rpartition(".")[2].lower() for name in declared]
+    for node in query.find_all(exp.Table, exp.Column):
+        parts = node.parts if isinstance(node, exp.Table) else node.parts[:-1]
+        written = ".".join(part.name for part in parts)
+        # Of two tables of one name in two schemas, which is meant stays written.
+        if (
+            len(parts) > 1
+            and names.count(parts[-1].name.lower()) == 1
+            and any(is_same_table(written, d) for d in declared)
+        ):
+            node.set("db", None)
+            node.set("catalog", None)
 
 
 def read_over_answer(text: str, *, columns: Sequence[str], truths: Iterable[str] = ()) -> Statement:

@@ -155,6 +155,14 @@ class CatalogQuestion:
             return self._cast(node)
         if isinstance(node, (exp.EQ, exp.NEQ)):
             return _compare(node)
+        if isinstance(node, exp.Div):
+            # DuckDB's // goes by the types of its operands, as PostgreSQL's / does.
+            return exp.IntDiv(this=node.this, expression=node.expression)
+        if isinstance(node, exp.AtTimeZone):
+            if node.args["zone"].name.upper() != "UTC":
+                raise WireError("0A000", "the catalog knows the zone UTC alone")
+            moment: exp.Expr = node.this
+            return moment
         if isinstance(node, exp.Func):
             return self._function(node)
         if (
@@ -226,6 +234,10 @@ class CatalogQuestion:
             return sqlglot.parse_one(_lookup(relation, name, "oid").format(literal), read="duckdb")
         if isinstance(inner, exp.Literal):
             return exp.Literal.number(inner.name)
+        if isinstance(inner, (exp.Concat, exp.DPipe)):
+            # a text that is put together is a name, with its schema or without
+            last = f"""string_split(replace({inner.sql("duckdb")}, '"', ''), '.')[-1]"""
+            return sqlglot.parse_one(_lookup(relation, name, "oid").format(last), read="duckdb")
         return sqlglot.parse_one(_lookup(relation, "oid", name).format(inner.sql("duckdb")), read="duckdb")
 
     def _function(self, node: exp.Func) -> exp.Expr:

@@ -6,6 +6,7 @@ database is made of public declarations, opens no file, and only the relations o
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -44,6 +45,7 @@ _PG_TYPES = (
     "1043 varchar -1 S 1015|1082 date 4 D 1182|1083 time 8 D 1183|1114 timestamp 8 D 1115|1184 timestamptz 8 D 1185|"
     "1186 interval 16 T 1187|1700 numeric -1 N 1231|2950 uuid 16 U 2951|3802 jsonb -1 U 3807"
 )
+_UDT_NAMES = {int(line.split()[0]): line.split()[1] for line in _PG_TYPES.split("|")}
 # Defaults of the rows that are made below; what is not named is NULL.
 _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "pg_class": {
@@ -61,6 +63,9 @@ _DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "typarray": 0, "typnotnull": False, "typcollation": 0, "typndims": 0, "typtypmod": -1, "typisdefined": True,
     },
 }  # fmt: skip
+
+
+_NAMES = re.compile(r"::\s*reg(?:type|class|proc|procedure|role|namespace)\s*\[\]")
 
 
 class DeclaredCatalog:
@@ -128,7 +133,8 @@ class DeclaredCatalog:
 
     def _read(self, text: str) -> CatalogQuestion | None:
         try:
-            tree = sqlglot.parse_one(text, read="postgres")
+            # The parser knows no arrays of names.
+            tree = sqlglot.parse_one(_NAMES.sub("::text[]", text), read="postgres")
         except (SqlglotError, RecursionError):
             return None
         reads = isinstance(tree, exp.Query) and tree.find(exp.DDL, exp.DML, exp.Command, exp.Into) is None
@@ -182,7 +188,8 @@ class DeclaredCatalog:
             self._add("pg_attribute", attrelid=oid, **shape)
             self._add(
                 "information_schema.columns", **about, column_name=column, ordinal_position=place, data_type=type_name,
-                is_nullable="YES", udt_catalog=self._database, udt_schema="pg_catalog", is_updatable="NO",
+                is_nullable="YES", udt_catalog=self._database, udt_schema="pg_catalog", udt_name=_UDT_NAMES[kind],
+                is_updatable="NO",
             )  # fmt: skip
             self._describe(oid, place, _about_column(declared))
 
