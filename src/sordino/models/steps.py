@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -37,6 +37,10 @@ STEPS = {"logistic": 3, "poisson": 5}
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
 # The share that finds the curvature where the last step begins, by which its noise is known in each coefficient.
 _CURVE = {"pure": Fraction(3, 20), "rho": Fraction(1, 10)}
+# Newton's step is taken where the gradient's noise moves a coefficient by less than this part of 1, and where scores move by less
+# than that in the mean; else the steps go on as before, shorter where there is noise, and the coefficients have no intervals.
+_SURE = 0.25
+_SHORT = 0.5
 # A coefficient has an interval where less than this part of its squared length lies in directions that the noise hides.
 _HIDDEN = 0.02
 # The share that counts held-out rows.
@@ -172,9 +176,12 @@ class PreparedSteps:
             curved = queryable.release(matrix, take_share(self.loss, self.curve_share)).outputs[0].estimate
             target = self.compiled.target
             most = fit.most_error * target.step if isinstance(target, ScaledNumber) else 1.0
-            curvature = _Curvature.of(moments_of(curved, self.compiled.columns, frame)[-1], self.question.link, most)
             law: Any = output.estimate
             noise = math.sqrt(float(law.law.variance())) * float(law.unit)
+            curved_moments = moments_of(curved, self.compiled.columns, frame)[-1]
+            curvature = _Curvature.of(curved_moments, self.question.link, most, noise)
+            if curvature.is_long(gradient):
+                curvature = curvature.hide()
             coefficients, covariance = curvature.step(coefficients, gradient, noise, move(coefficients, gradient))
             deviations = curvature.deviations(self.compiled, frame, covariance)
         chosen = _whole(coefficients)
@@ -327,28 +334,42 @@ class _Curvature:
     hidden: Floats
 
     @classmethod
-    def of(cls, moments: NoisyMoments, link: str, counts: float) -> _Curvature:
+    def of(cls, moments: NoisyMoments, link: str, counts: float, noise: float) -> _Curvature:
         """Return the curvature of a released matrix: directions that vary less than its noise are hidden, as in design.py.
 
-        `counts` are how many an error of 1 is of.
+        `counts` are how many an error of 1 is of, `noise` is the deviation of the gradient.
         """
         factor = 0.25 if link == "logistic" else 1.0
         variances, vectors = np.linalg.eigh(moments.matrix * factor)
-        least = RIDGE * factor * math.sqrt(moments.variance * moments.size)
+        least = max(RIDGE * factor * math.sqrt(moments.variance * moments.size), noise / _SURE)
         shown = vectors[:, variances > max(least, 1e-9)]
         inverse = (shown / variances[variances > max(least, 1e-9)]) @ shown.T
         return cls(moments, factor, counts, inverse, np.eye(moments.size) - shown @ shown.T)
+
+    def is_long(self, gradient: Floats) -> bool:
+        """Return whether Newton's step moves scores so far that it may lead astray, as where classes are nearly separated."""
+        moved = self.inverse @ gradient
+        return float(moved @ self.moments.matrix @ moved) > _SHORT**2 * self.moments.rows
+
+    def hide(self) -> _Curvature:
+        """Return a curvature of which nothing shows."""
+        size = self.moments.size
+        return replace(self, inverse=np.zeros((size, size)), hidden=np.eye(size))
 
     def step(self, coefficients: Floats, gradient: Floats, noise: float, otherwise: Floats) -> tuple[Floats, Floats]:
         """Return the coefficients after a step of Newton's, and the covariance of their noise.
 
         In hidden directions they go where they went `otherwise`. The gradient's noise moves them by the inverse times it; that of
-        the curvature, to first order, by the inverse times it times the step.
+        the curvature, to first order, by the inverse times it times the step. What Newton's step leaves out is about half of
+        the step times how far it moves scores, in the mean over the rows, and stands in the covariance too: the logistic function
+        and the exponential change their slope by no more than that part.
         """
         moved = -self.inverse @ gradient
         result = coefficients + moved + self.hidden @ (otherwise - coefficients)
         covariance = noise**2 * self.inverse @ self.inverse
         covariance = covariance + self.factor**2 * self.moments.spread(self.inverse, moved)
+        scores = max(float(moved @ self.moments.matrix @ moved), 0.0) / self.moments.rows
+        covariance = covariance + min(scores, 1.0) / 4 * np.outer(moved, moved)
         return np.clip(result, -MOST_COEFFICIENT, MOST_COEFFICIENT), covariance
 
     def deviations(
