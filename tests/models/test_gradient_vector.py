@@ -159,6 +159,7 @@ CELLS: list[tuple[Any, ...]] = [
 KINDS = {"a": pa.int64(), "b": pa.int64(), "c": pa.string(), "yes": pa.bool_(), "visits": pa.int64()}
 
 
+@pytest.mark.each(7)
 @pytest.mark.parametrize("link", ["logistic", "poisson", "linear"])
 @pytest.mark.parametrize("scale", [4096, 300])
 @pytest.mark.parametrize("size", [0, 64])

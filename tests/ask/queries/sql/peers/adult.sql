@@ -318,11 +318,11 @@ SELECT COUNT(*) FROM adult WHERE (age, sex) = (40, 'Male')
 
 SELECT COUNT(*) FROM adult WHERE age = (SELECT AVG(age) FROM adult)
 
-SELECT sex, COUNT(*) FROM adult GROUP BY ROLLUP (sex)
+SELECT sex, COUNT(*) FROM adult WHERE sex IS NOT NULL GROUP BY ROLLUP (sex)
 
-SELECT sex, income, COUNT(*) FROM adult GROUP BY CUBE (sex, income)
+SELECT sex, income, COUNT(*) FROM adult WHERE sex IS NOT NULL AND income IS NOT NULL GROUP BY CUBE (sex, income)
 
-SELECT sex, income, COUNT(*) FROM adult GROUP BY GROUPING SETS ((sex), (income))
+SELECT sex, income, COUNT(*) FROM adult WHERE sex IS NOT NULL AND income IS NOT NULL GROUP BY GROUPING SETS ((sex), (income))
 
 -- refused: never released
 SELECT age, RANK() OVER (ORDER BY age) FROM adult
