@@ -5,6 +5,7 @@ A set of columns is a whole number whose bit i says that column i is in it.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,31 +69,70 @@ def count_cells(mask: int, sizes: Sequence[int]) -> int:
     return math.prod(sizes[c] for c in columns_of(mask))
 
 
-def maximal_cliques(neighbors: Sequence[int], sizes: Sequence[int], *, cap: float = math.inf) -> list[int] | None:
+def maximal_cliques(
+    neighbors: Sequence[int], sizes: Sequence[int], *, cap: float = math.inf, costs: Sequence[int] | None = None
+) -> list[int] | None:
     """Return the maximal cliques of a triangulation, None where their cells pass `cap`.
 
-    Eliminates the column whose clique has the fewest cells first (Kjaerulff 1990), ties by the least column.
+    Eliminates the column whose clique has the fewest cells first (Kjaerulff 1990), ties by the least column. `costs` are the
+    cells of each column with its neighbors, where they are known.
     """
     around = list(neighbors)
-    left = (1 << len(around)) - 1
-    cost = [count_cells(n | 1 << i, sizes) for i, n in enumerate(around)]
+    cost = [count_cells(n | 1 << i, sizes) for i, n in enumerate(around)] if costs is None else list(costs)
+    waiting = [(cells, i) for i, cells in enumerate(cost)]
+    heapq.heapify(waiting)
+    gone = 0
+    # The cliques so far that hold a column: no other can hold its own.
+    holding: list[list[int]] = [[] for _ in around]
     cliques: list[int] = []
     total = 0
-    while left:
-        i = min(columns_of(left), key=lambda c: (cost[c], c))
-        clique = around[i] | 1 << i
-        if not any(clique & ~other == 0 for other in cliques):
+    while waiting:
+        cells, i = heapq.heappop(waiting)
+        # A column's cost has changed since it was put there, or it was met with this one before.
+        if gone >> i & 1 or cells != cost[i]:
+            continue
+        gone |= 1 << i
+        rest = around[i]
+        clique = rest | 1 << i
+        others = columns_of(rest)
+        if not any(clique & ~other == 0 for other in holding[i]):
             cliques.append(clique)
-            total += cost[i]
+            total += cells
             if total > cap:
                 return None
-        left &= ~(1 << i)
-        for j in columns_of(around[i]):
-            joined = (around[j] | around[i]) & ~(1 << j) & ~(1 << i)
-            if joined != around[j]:
-                around[j] = joined
-                cost[j] = count_cells(joined | 1 << j, sizes)
+            for j in others:
+                holding[j].append(clique)
+        for j in others:
+            joined = (around[j] | rest) & ~(1 << j | 1 << i)
+            cost[j] = cost[j] // sizes[i] * count_cells(joined & ~around[j], sizes)
+            around[j] = joined
+            heapq.heappush(waiting, (cost[j], j))
     return cliques
+
+
+class _Growing:
+    """A graph of columns that grows by edges: the neighbors of each column, and the cells of a column with all of them."""
+
+    def __init__(self, sizes: Sequence[int], edges: Sequence[Pair]) -> None:
+        self.sizes = sizes
+        self.around = [0] * len(sizes)
+        self.costs = list(sizes)
+        for edge in edges:
+            self.add(edge)
+
+    def add(self, edge: Pair) -> None:
+        for one, other in (edge, edge[::-1]):
+            if not self.around[one] >> other & 1:
+                self.around[one] |= 1 << other
+                self.costs[one] *= self.sizes[other]
+
+    def remove(self, edge: Pair) -> None:
+        for one, other in (edge, edge[::-1]):
+            self.around[one] &= ~(1 << other)
+            self.costs[one] //= self.sizes[other]
+
+    def cliques(self, cap: float = math.inf) -> list[int] | None:
+        return maximal_cliques(self.around, self.sizes, cap=cap, costs=self.costs)
 
 
 def grow_clique(
@@ -102,33 +142,28 @@ def grow_clique(
 
     Pairs that are in a clique already are free. `start` is taken first, whatever the cap.
     """
-    around = [0] * len(sizes)
-    for a, b in start:
-        around[a] |= 1 << b
-        around[b] |= 1 << a
-    cliques = maximal_cliques(around, sizes) or []
+    graph = _Growing(sizes, start)
+    cliques = graph.cliques() or []
     accepted: list[Pair] = []
-    for a, b in pairs:
+    for pair in pairs:
         if most is not None and len(accepted) >= most:
             break
+        a, b = pair
         both = 1 << a | 1 << b
         if any(c & both == both for c in cliques):
-            accepted.append((a, b))
+            accepted.append(pair)
             # The pair stays an edge, so that no later triangulation parts the two.
-            around[a] |= 1 << b
-            around[b] |= 1 << a
+            graph.add(pair)
             continue
         if sizes[a] * sizes[b] > cap:
             continue
-        around[a] |= 1 << b
-        around[b] |= 1 << a
-        grown = maximal_cliques(around, sizes, cap=cap)
+        graph.add(pair)
+        grown = graph.cliques(cap)
         if grown is None:
-            around[a] &= ~(1 << b)
-            around[b] &= ~(1 << a)
+            graph.remove(pair)
         else:
             cliques = grown
-            accepted.append((a, b))
+            accepted.append(pair)
     return accepted, cliques
 
 
