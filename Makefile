@@ -9,7 +9,8 @@ STAMP := .venv/.stamp
 CORE := .venv/.core
 PROSE := $(wildcard docs README.md)
 EXAMPLES := $(wildcard examples)
-WORKERS ?= 2
+# One more than the cores: a sixth of the time of two is waits for servers, other processes and clocks.
+WORKERS ?= 3
 # A worker that dies ends the run, with the name of its test: pytest-xdist 3.8 waits forever for some of those that replace one.
 # Files are handed out in the order that tests/conftest.py gives them: those that take long come first.
 SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
