@@ -46,7 +46,7 @@ def apply_dialect(select: exp.Select, dialect: str) -> exp.Select:
     """
     # from the inside out
     for node in reversed(list(select.walk())):
-        change = _CHANGES.get(type(node).__name__)
+        change = MEANINGS.get(type(node).__name__)
         replacement = None if change is None else change(node, dialect)
         if replacement is not None:
             node.replace(replacement)
@@ -214,7 +214,7 @@ def _similar(node: Any, _: str) -> None:
         node.set("expression", trees().Literal.string("".join(_SIMILAR.get(c, c) for c in pattern.this)))
 
 
-_CHANGES: dict[str, Callable[[Any, str], Any]] = {
+MEANINGS: dict[str, Callable[[Any, str], Any]] = {
     "AddMonths": _months,
     "Anonymous": _unknown_function,
     "Cast": _cast,
