@@ -258,7 +258,7 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
     "budget": [
         ("--budget", "people", "--format", "json", "--tight", "--delta", "1e-6", "--plot", "p.svg", *_PEOPLE, "--quiet")
     ],
-    "releases": [("--budget", "people", "--format", "json", *_PEOPLE, "--quiet")],
+    "releases": [("--last", "1", "--budget", "people", "--format", "json", *_PEOPLE, "--quiet")],
     "show": [
         (
             *("c-0001", "--format", "json", "--output", "s.json", "--confidence", "0.9", "--budget", "people"),
