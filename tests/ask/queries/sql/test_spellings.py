@@ -112,6 +112,21 @@ def test_a_spelling_is_read_as_the_same_question(text: str, same: str) -> None:
             "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY age) AS q FROM people WHERE job ~ '^c'",
             "SELECT QUANTILE_CONT(age, 0.5) AS q FROM people WHERE regexp_matches(job, '^c')",
         ),
+        (
+            "snowflake",
+            "SELECT SUM(DECODE(job, 'a', 1, NULL, 2, 0)) AS s FROM people",
+            "SELECT SUM(CASE WHEN job = 'a' THEN 1 WHEN job IS NULL THEN 2 ELSE 0 END) AS s FROM people",
+        ),
+        (
+            "redshift",
+            "SELECT SUM(DECODE(job, state, 1)) AS s FROM people",
+            "SELECT SUM(CASE WHEN job IS NOT DISTINCT FROM state THEN 1 END) AS s FROM people",
+        ),
+        (
+            "postgres",
+            "SELECT COUNT(*) FROM people WHERE job ~* '^c' AND job !~* 'k$'",
+            "SELECT COUNT(*) FROM people WHERE regexp_matches(job, '(?i)^c') AND NOT regexp_matches(job, '(?i)k$')",
+        ),
         ("DuckDB", "SELECT COUNT(*) FROM people", "SELECT COUNT(*) FROM people"),
     ],
 )

@@ -521,6 +521,30 @@ def _present_or_missing(node: Any) -> Any:
     return case
 
 
+def _decode(node: Any) -> Any:
+    """DECODE(x, a, r, b, s, d) is CASE WHEN x = a THEN r WHEN x = b THEN s ELSE d END; NULL as a is what is missing."""
+    from sqlglot import exp as kinds
+
+    of, *pairs = node.expressions
+    default = pairs.pop() if len(pairs) % 2 else None
+    case = kinds.Case(default=default)
+    for value, result in zip(pairs[::2], pairs[1::2], strict=True):
+        # DECODE takes two missing values for equal; a constant is never missing
+        equal: Any = kinds.EQ if isinstance(value, kinds.Literal) else kinds.NullSafeEQ
+        meets = kinds.Is if isinstance(value, kinds.Null) else equal
+        case.append("ifs", kinds.If(this=meets(this=of.copy(), expression=value), true=result))
+    return case
+
+
+def _whatever_case(node: Any) -> Any:
+    """x ~* 'a' is x ~ '(?i)a', a regular expression whatever the case."""
+    from sqlglot import exp as kinds
+
+    if not _is_literal(node.expression):
+        return node
+    return kinds.RegexpLike(this=node.this, expression=kinds.Literal.string(f"(?i){node.expression.this}"))
+
+
 def _bucket(node: Any) -> Any:
     """WIDTH_BUCKET(x, l, u, n) counts n equal bins from l to u from 1; 0 is below l, n + 1 from u on."""
     from sqlglot import exp as kinds
@@ -696,10 +720,12 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "Bracket": _one_of_quantiles,
     "Convert": _convert_spellings,
     "CountIf": _count_if,
+    "DecodeCase": _decode,
     "EQ": _any_of,
     "Filter": _filter,
     "NEQ": _none_of,
     "Nvl2": _present_or_missing,
+    "RegexpILike": _whatever_case,
     "RegrIntercept": _intercept,
     "RegrR2": _determination,
     "RegrSlope": _slope,
