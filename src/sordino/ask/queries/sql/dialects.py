@@ -625,6 +625,53 @@ def _none_of(node: Any) -> Any:
     return node if listed is None else kinds.Not(this=kinds.In(this=node.this, expressions=listed))
 
 
+def _like_listed(node: Any) -> Any:
+    """x LIKE ANY ('a%', 'b%') is x LIKE 'a%' OR x LIKE 'b%', and x LIKE ALL (...) is AND; ILIKE too."""
+    from sqlglot import exp as kinds
+
+    quantifier = node.expression
+    if not isinstance(quantifier, (kinds.Any, kinds.All)):
+        return node
+    if isinstance(node.parent, kinds.Escape):
+        raise QuestionRefused("ESCAPE is not supported with a list of patterns: join LIKEs by OR, or by AND")
+    # in some dialects it means that a pattern does not fit, in others that none does
+    if isinstance(node.parent, kinds.Not) or (node.args.get("negate") and isinstance(quantifier, kinds.Any)):
+        raise QuestionRefused(
+            "NOT LIKE with a list of patterns is not supported, as dialects differ: where none may fit, write "
+            "NOT (x LIKE ANY (...))"
+        )
+    patterns = _listed_patterns(quantifier)
+    if patterns is None:
+        return node
+    each = [type(node)(this=node.this.copy(), expression=p, negate=node.args.get("negate")) for p in patterns]
+    return kinds.paren(kinds.or_(*each) if isinstance(quantifier, kinds.Any) else kinds.and_(*each))
+
+
+def _listed_patterns(quantifier: Any) -> list[Any] | None:
+    """Return the texts that ANY or ALL lists, in brackets or as an array; None where it lists anything else, or nothing."""
+    from sqlglot import exp as kinds
+
+    inside = quantifier.this
+    listed = inside.expressions if isinstance(inside, kinds.Tuple) else [inside.unnest()]
+    if len(listed) == 1 and not _is_literal(listed[0]):
+        listed = _items(kinds.Any(this=inside.copy()), "ANY") or []
+    elif isinstance(inside, kinds.Paren) and _is_literal(listed[0]) and _read_array(listed[0].this) is not None:
+        # '{a%}' is an array in PostgreSQL, and one pattern elsewhere
+        return None
+    return listed if listed and all(_is_literal(pattern) for pattern in listed) else None
+
+
+def _whether_missing(node: Any) -> Any:
+    """ISNULL(x) is x IS NULL, and ISNOTNULL(x) is x IS NOT NULL."""
+    from sqlglot import exp as kinds
+
+    name = str(node.this).upper()
+    if name not in ("ISNULL", "ISNOTNULL") or len(node.expressions) != 1:
+        return node
+    missing = kinds.paren(kinds.Is(this=node.expressions[0], expression=kinds.Null()))
+    return missing if name == "ISNULL" else kinds.paren(kinds.Not(this=missing))
+
+
 def _items(node: Any, word: str) -> list[Any] | None:
     """Return what the array of ANY, or of the quantifier of that name, lists; None where there is no such array.
 
@@ -713,6 +760,7 @@ def _is_literal(node: Any) -> bool:
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "All": _count_all,
+    "Anonymous": _whether_missing,
     **_OF_DISTINCT,
     "ApproxDistinct": _distinct_count,
     "ApproxQuantile": _quantile,
@@ -723,6 +771,8 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "DecodeCase": _decode,
     "EQ": _any_of,
     "Filter": _filter,
+    "ILike": _like_listed,
+    "Like": _like_listed,
     "NEQ": _none_of,
     "Nvl2": _present_or_missing,
     "RegexpILike": _whatever_case,
