@@ -257,6 +257,17 @@ def test_import_rules() -> None:
     assert [broken for name in sorted(PATHS) for broken in broken_rules(read_module(name))] == []
 
 
+def test_contributing_states_who_may_import_whom() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)/?` \|.*\| ([a-z, ]+) \|$", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.M
+    )
+    stated: dict[str, frozenset[str]] = {}
+    for package, words in rows:
+        several = {"nothing": [], "all above": list(stated)}.get(words, words.split(", "))
+        stated[package] = frozenset(several)
+    assert stated == {package: others for package, others in MAY_IMPORT.items() if package != "__main__"}
+
+
 def test_no_import_cycles() -> None:
     edges = {name: internal_imports(read_module(name)) - {"sordino"} for name in PATHS if name != "sordino"}
     assert cycles(edges) == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -28,6 +28,8 @@ from sordino.core.noise.rng import Rng
 from sordino.core.release import Output, Release
 from sordino.synth.encoded_column import model_column
 from sordino.synth.evaluation.distances import table_distance
+from sordino.synth.methods import METHODS, load_method
+from sordino.synth.model import Model
 
 
 @dataclass
@@ -184,6 +186,16 @@ class Source:
             time="", private=self.rng.private, notes=tuple(record(result).notes) if record else (),
         )  # fmt: skip
         return result, release
+
+
+def every_method(marginals: Sequence[Sequence[str]]) -> dict[str, Callable[..., Model]]:
+    """Return what fits a model by each synthesizer that `METHODS` lists; `marginals` are the tables of the one that is told."""
+    named = {name: {"cliques": marginals} if "cliques" in _fields(name) else {} for name in METHODS}
+    return {name: load_method(name)(**options).fit for name, options in named.items()}
+
+
+def _fields(name: str) -> set[str]:
+    return {field.name for field in fields(load_method(name))}
 
 
 def small_source(seed: int = 1, neighbors: Neighbors | None = None) -> Source:

@@ -23,17 +23,10 @@ from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
 from sordino.synth.methods import FitRequest, method_steps
 from sordino.synth.rules import Rule
-from synth.support import Source, small, small_source
+from synth.support import Source, every_method, small, small_source
 
 DOMAIN, KEYS = small()
-METHODS: dict[str, Any] = {
-    "fit": synth.fit,
-    "Independent": synth.Independent().fit,
-    "Tree": synth.Tree().fit,
-    "MST": synth.MST().fit,
-    "AIM": synth.AIM().fit,
-    "Marginals": synth.Marginals([("age", "job"), ("pay", "sex", "job"), ("town",)]).fit,
-}
+METHODS = every_method([("age", "job"), ("pay", "sex", "job"), ("town",)])
 LOSSES: dict[str, dict[str, Any]] = {
     "pure": {"epsilon": 2},
     "pair": {"epsilon": 2, "delta": "1e-9"},

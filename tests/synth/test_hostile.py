@@ -17,16 +17,9 @@ from sordino import synth
 from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col
 from sordino.errors import DeclarationError, QuestionRefused
-from synth.support import Source, small
+from synth.support import Source, every_method, small
 
-METHODS: dict[str, Any] = {
-    "fit": synth.fit,
-    "Independent": synth.Independent().fit,
-    "Tree": synth.Tree().fit,
-    "MST": synth.MST().fit,
-    "AIM": synth.AIM().fit,
-    "Marginals": synth.Marginals([("n", "c"), ("b", "k"), ("r",)]).fit,
-}
+METHODS = every_method([("n", "c"), ("b", "k"), ("r",)])
 DOMAIN = sd.Domain(
     {
         "n": sd.Integer(0, 9),

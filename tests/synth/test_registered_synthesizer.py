@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from places import ROOT
 from protecting import protect
 from sordino.errors import DeclarationError
 from sordino.synth.encoded_column import EncodedColumn
@@ -69,6 +70,14 @@ def test_what_it_does_not_take_is_refused_before_a_charge(people: sd.Curator) ->
     with pytest.raises(DeclarationError, match="exists"):
         register_synthesizer("twice", Twice)
     assert people.spent == sd.PureDP(0)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "auto"])
+def test_every_method_is_imported_by_its_name_and_on_its_page(name: str) -> None:
+    """The one that chooses is `synth.fit`."""
+    method = load_method(name)
+    assert getattr(sd.synth, method.__name__) is method
+    assert f"`synth.{method.__name__}(" in (ROOT / "docs" / "synth.md").read_text(encoding="utf-8")
 
 
 def test_every_method_has_a_label_and_an_unknown_one_is_refused() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.support import Run
+from cli.support import Run, read_json
 
 COUNT = "SELECT COUNT(*) AS n FROM people"
 SECOND = """
@@ -79,6 +79,30 @@ def test_releases_show_and_explain(run: Run) -> None:
     for name in ("c-0009", "c-x", "1"):
         assert run("show", name).code == 3
         assert run("explain", name).code == 3
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_newest_releases_alone(run: Run) -> None:
+    assert [r["id"] for r in read_json(run("releases", "--last", "1", "--format", "json"))["releases"]] == ["c-0002"]
+    assert "1 earlier left out" in run("releases", "--last", "1").out
+    assert run("releases", "--last", "2").out == run("releases").out == run("releases", "--last", "99").out
+    refused = run("releases", "--last", "0")
+    assert refused.code == 2
+    assert "--last must be a whole number of 1 or more" in refused.err
+
+
+def test_the_newest_of_several_budgets(asked: Path, run: Run) -> None:
+    project = asked / "sordino.toml"
+    project.write_text(project.read_text() + SECOND)
+    assert run("ask", "SELECT SUM(age) AS s FROM guests", "--epsilon", "0.5").code == 0
+    assert run("ask", COUNT, "--epsilon", "0.5").code == 0
+    # the list ends with the second budget, whose one charge is older than the last of the first
+    assert [(r["budget"], r["id"]) for r in read_json(run("releases", "--format", "json"))["releases"]][-1] == (
+        "guests",
+        "c-0001",
+    )
+    listed = read_json(run("releases", "--last", "1", "--format", "json"))["releases"]
+    assert [(r["budget"], r["id"]) for r in listed] == [("people", "c-0003")]
 
 
 def test_several_budgets(asked: Path, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 from battery import MECHANISMS, MechanismCase, audited_epsilon, chi_square_tail, draws, probabilities
+from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.mechanisms.additive_noise import Laplace, gaussian_for_pair, gaussian_for_rho
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
@@ -101,6 +105,13 @@ def test_repr_round_trip(case: MechanismCase) -> None:
     names = {type(case.made).__name__: type(case.made), "Fraction": Fraction}
     assert eval(repr(case.made), names) == case.made
     assert case.made.describe()
+
+
+@EVERY
+def test_its_releases_and_its_event_are_stored_and_read_again(case: MechanismCase) -> None:
+    release = Noisy((3,), Fraction(1), case.made.law)
+    assert estimate_from_dict(json.loads(json.dumps(release.to_dict()))) == release
+    assert event_from_dict(json.loads(json.dumps(event_to_dict(case.made.event)))) == case.made.event
 
 
 @EVERY

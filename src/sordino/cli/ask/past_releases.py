@@ -7,10 +7,11 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from sordino.cli.shared import options as given
 from sordino.cli.shared.terminal import note, paint, say, shorten, wrap
+from sordino.core.errors import DeclarationError
 from sordino.core.text_table import columns_of
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 def releases(
+    last: Annotated[int | None, given.option("--last", "N", "Only the newest N, by the time of the charge.")] = None,
     form: given.ListForm = given.ListFormat.table,
     budget: given.BudgetName = None,
     project: given.ProjectPath = None,
@@ -28,8 +30,15 @@ def releases(
     from sordino.cli.shared.opening import project_at
     from sordino.core.ledger.records import STATES, charge_to_dict
 
+    if last is not None and last < 1:
+        raise DeclarationError(f"--last must be a whole number of 1 or more, not {last}")
     budgets = project_at(project).budgets_named(budget)
     charges = [(one.name, charge) for one in budgets for charge in _charges(one)]
+    earlier = 0 if last is None else max(len(charges) - last, 0)
+    if earlier:
+        # budgets are listed one after the other, so the newest need not stand at the end
+        by_time = sorted(range(len(charges)), key=lambda place: charges[place][1].time)
+        charges = [charges[place] for place in sorted(by_time[earlier:])]
     if form is given.ListFormat.json:
         rows = [charge_to_dict(name, charge) for name, charge in charges]
         say(json.dumps({"schema": 1, "releases": rows}, ensure_ascii=False, indent=2))
@@ -44,7 +53,8 @@ def releases(
         note("nothing has been asked yet", quiet=quiet, aside=False)
     else:
         _print(charges, several=len(budgets) > 1)
-        note("`sordino show ID` shows one again at no cost", quiet=quiet, aside=False)
+        left_out = f"{earlier:,} earlier left out; " if earlier else ""
+        note(f"{left_out}`sordino show ID` shows one again at no cost", quiet=quiet, aside=False)
 
 
 def _charges(budget: Budget) -> list[Charge]:

@@ -71,7 +71,9 @@ def open_series(
     table: given.TableName = None,
     spender: given.Spender = None,
     confidence: Annotated[
-        float, given.option("--confidence", "P", "The probability with which a planned error holds.")
+        float,
+        given.option("--confidence", "P", "The probability with which a planned error holds."),
+        goes_with("--plan"),
     ] = 0.95,
     project: given.ProjectPath = None,
     quiet: Annotated[

@@ -64,8 +64,11 @@ def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss, *, stair
         if loss.delta == 0 or not any(share for _, share in parts):
             return pure
         smooth = _pair(parts, loss)
+        # a vector that no unit can move has no noise in either, and no say
         ratios = [
-            b.law.error(_CONFIDENCE) / max(1, a.law.error(_CONFIDENCE)) for a, b in zip(pure[0], smooth[0], strict=True)
+            b.law.error(_CONFIDENCE) / max(1, a.law.error(_CONFIDENCE))
+            for a, b, (sensitivity, _) in zip(pure[0], smooth[0], parts, strict=True)
+            if sensitivity.l1
         ]
         return smooth if sum(ratios) < len(ratios) else pure
     joint = _joint(parts)

@@ -112,6 +112,38 @@ def test_a_spelling_is_read_as_the_same_question(text: str, same: str) -> None:
             "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY age) AS q FROM people WHERE job ~ '^c'",
             "SELECT QUANTILE_CONT(age, 0.5) AS q FROM people WHERE regexp_matches(job, '^c')",
         ),
+        (
+            "snowflake",
+            "SELECT SUM(DECODE(job, 'a', 1, NULL, 2, 0)) AS s FROM people",
+            "SELECT SUM(CASE WHEN job = 'a' THEN 1 WHEN job IS NULL THEN 2 ELSE 0 END) AS s FROM people",
+        ),
+        *(
+            (
+                dialect,
+                f"SELECT COUNT(*) FROM people WHERE {condition}",
+                f"SELECT COUNT(*) FROM people WHERE {same}",
+            )
+            for dialect, condition, same in (
+                ("snowflake", "job LIKE ANY ('a%', 'b%') AND age > 3", "(job LIKE 'a%' OR job LIKE 'b%') AND age > 3"),
+                ("bigquery", "NOT (job LIKE ANY ('a%', 'b%'))", "NOT (job LIKE 'a%' OR job LIKE 'b%')"),
+                ("spark", "job NOT LIKE ALL ('a%', 'b%')", "job NOT LIKE 'a%' AND job NOT LIKE 'b%'"),
+                ("snowflake", "job ILIKE ANY ('a%')", "job ILIKE 'a%'"),
+                ("postgres", "job ILIKE ANY(ARRAY['a%', 'b%']::text[])", "job ILIKE 'a%' OR job ILIKE 'b%'"),
+                ("postgres", "job ~~ ALL(ARRAY['a%', '%b'])", "job LIKE 'a%' AND job LIKE '%b'"),
+                ("spark", "isnull(job) OR isnotnull(age)", "job IS NULL OR age IS NOT NULL"),
+                ("spark", "NOT isnull(job)", "job IS NOT NULL"),
+            )
+        ),
+        (
+            "redshift",
+            "SELECT SUM(DECODE(job, state, 1)) AS s FROM people",
+            "SELECT SUM(CASE WHEN job IS NOT DISTINCT FROM state THEN 1 END) AS s FROM people",
+        ),
+        (
+            "postgres",
+            "SELECT COUNT(*) FROM people WHERE job ~* '^c' AND job !~* 'k$'",
+            "SELECT COUNT(*) FROM people WHERE regexp_matches(job, '(?i)^c') AND NOT regexp_matches(job, '(?i)k$')",
+        ),
         ("DuckDB", "SELECT COUNT(*) FROM people", "SELECT COUNT(*) FROM people"),
     ],
 )
@@ -134,7 +166,10 @@ def test_a_dialect_that_is_not_read_is_refused_with_the_nearest() -> None:
         ("age > ANY(ARRAY[1, 2])", "join other comparisons by OR"),
         ("job <> ANY(ARRAY['a'])", "join other comparisons by OR"),
         ("job = ALL(ARRAY['a'])", r"x <> ALL\(ARRAY\['a', 'b'\]\), x NOT IN .* by AND"),
-        ("job LIKE ANY(ARRAY['a%'])", "join other comparisons by OR"),
+        ("job LIKE ANY(ARRAY['a%', NULL])", "join other comparisons by OR"),
+        ("job NOT LIKE ANY(ARRAY['a%', 'b%'])", r"dialects differ: .* write NOT \(x LIKE ANY"),
+        ("job LIKE ANY(ARRAY['a$%']) ESCAPE '$'", "ESCAPE is not supported with a list of patterns"),
+        ("job LIKE ANY('{a%}')", "join other comparisons by OR"),
         ("job = ANY(ARRAY['abc']::varchar(2)[])", "ANY takes a list of constants"),  # which cuts the text
         ("age = ANY(ARRAY['1']::int[])", "ANY takes a list of constants"),
         ("job = ANY(ARRAY[NULL, 'a'])", "write IS NULL"),
@@ -146,6 +181,12 @@ def test_a_dialect_that_is_not_read_is_refused_with_the_nearest() -> None:
 def test_a_quantifier_without_a_plain_list_is_refused_with_what_is_read(condition: str, says: str) -> None:
     with pytest.raises(QuestionRefused, match=says):
         read(f"SELECT COUNT(*) FROM people WHERE {condition}", "postgres")
+
+
+@pytest.mark.parametrize("word", ["ANY", "ALL"])
+def test_not_like_of_a_list_is_refused_in_snowflake_too(word: str) -> None:
+    with pytest.raises(QuestionRefused, match="dialects differ"):
+        read(f"SELECT COUNT(*) FROM people WHERE job NOT LIKE {word} ('a%', 'b%')", "snowflake")
 
 
 def test_quotes_inside_texts_decide_nothing() -> None:

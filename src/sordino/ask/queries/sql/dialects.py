@@ -46,7 +46,7 @@ def apply_dialect(select: exp.Select, dialect: str) -> exp.Select:
     """
     # from the inside out
     for node in reversed(list(select.walk())):
-        change = _CHANGES.get(type(node).__name__)
+        change = MEANINGS.get(type(node).__name__)
         replacement = None if change is None else change(node, dialect)
         if replacement is not None:
             node.replace(replacement)
@@ -214,7 +214,7 @@ def _similar(node: Any, _: str) -> None:
         node.set("expression", trees().Literal.string("".join(_SIMILAR.get(c, c) for c in pattern.this)))
 
 
-_CHANGES: dict[str, Callable[[Any, str], Any]] = {
+MEANINGS: dict[str, Callable[[Any, str], Any]] = {
     "AddMonths": _months,
     "Anonymous": _unknown_function,
     "Cast": _cast,
@@ -521,6 +521,30 @@ def _present_or_missing(node: Any) -> Any:
     return case
 
 
+def _decode(node: Any) -> Any:
+    """DECODE(x, a, r, b, s, d) is CASE WHEN x = a THEN r WHEN x = b THEN s ELSE d END; NULL as a is what is missing."""
+    from sqlglot import exp as kinds
+
+    of, *pairs = node.expressions
+    default = pairs.pop() if len(pairs) % 2 else None
+    case = kinds.Case(default=default)
+    for value, result in zip(pairs[::2], pairs[1::2], strict=True):
+        # DECODE takes two missing values for equal; a constant is never missing
+        equal: Any = kinds.EQ if isinstance(value, kinds.Literal) else kinds.NullSafeEQ
+        meets = kinds.Is if isinstance(value, kinds.Null) else equal
+        case.append("ifs", kinds.If(this=meets(this=of.copy(), expression=value), true=result))
+    return case
+
+
+def _whatever_case(node: Any) -> Any:
+    """x ~* 'a' is x ~ '(?i)a', a regular expression whatever the case."""
+    from sqlglot import exp as kinds
+
+    if not _is_literal(node.expression):
+        return node
+    return kinds.RegexpLike(this=node.this, expression=kinds.Literal.string(f"(?i){node.expression.this}"))
+
+
 def _bucket(node: Any) -> Any:
     """WIDTH_BUCKET(x, l, u, n) counts n equal bins from l to u from 1; 0 is below l, n + 1 from u on."""
     from sqlglot import exp as kinds
@@ -599,6 +623,53 @@ def _none_of(node: Any) -> Any:
     if listed == []:
         return kinds.true()
     return node if listed is None else kinds.Not(this=kinds.In(this=node.this, expressions=listed))
+
+
+def _like_listed(node: Any) -> Any:
+    """x LIKE ANY ('a%', 'b%') is x LIKE 'a%' OR x LIKE 'b%', and x LIKE ALL (...) is AND; ILIKE too."""
+    from sqlglot import exp as kinds
+
+    quantifier = node.expression
+    if not isinstance(quantifier, (kinds.Any, kinds.All)):
+        return node
+    if isinstance(node.parent, kinds.Escape):
+        raise QuestionRefused("ESCAPE is not supported with a list of patterns: join LIKEs by OR, or by AND")
+    # in some dialects it means that a pattern does not fit, in others that none does
+    if isinstance(node.parent, kinds.Not) or (node.args.get("negate") and isinstance(quantifier, kinds.Any)):
+        raise QuestionRefused(
+            "NOT LIKE with a list of patterns is not supported, as dialects differ: where none may fit, write "
+            "NOT (x LIKE ANY (...))"
+        )
+    patterns = _listed_patterns(quantifier)
+    if patterns is None:
+        return node
+    each = [type(node)(this=node.this.copy(), expression=p, negate=node.args.get("negate")) for p in patterns]
+    return kinds.paren(kinds.or_(*each) if isinstance(quantifier, kinds.Any) else kinds.and_(*each))
+
+
+def _listed_patterns(quantifier: Any) -> list[Any] | None:
+    """Return the texts that ANY or ALL lists, in brackets or as an array; None where it lists anything else, or nothing."""
+    from sqlglot import exp as kinds
+
+    inside = quantifier.this
+    listed = inside.expressions if isinstance(inside, kinds.Tuple) else [inside.unnest()]
+    if len(listed) == 1 and not _is_literal(listed[0]):
+        listed = _items(kinds.Any(this=inside.copy()), "ANY") or []
+    elif isinstance(inside, kinds.Paren) and _is_literal(listed[0]) and _read_array(listed[0].this) is not None:
+        # '{a%}' is an array in PostgreSQL, and one pattern elsewhere
+        return None
+    return listed if listed and all(_is_literal(pattern) for pattern in listed) else None
+
+
+def _whether_missing(node: Any) -> Any:
+    """ISNULL(x) is x IS NULL, and ISNOTNULL(x) is x IS NOT NULL."""
+    from sqlglot import exp as kinds
+
+    name = str(node.this).upper()
+    if name not in ("ISNULL", "ISNOTNULL") or len(node.expressions) != 1:
+        return node
+    missing = kinds.paren(kinds.Is(this=node.expressions[0], expression=kinds.Null()))
+    return missing if name == "ISNULL" else kinds.paren(kinds.Not(this=missing))
 
 
 def _items(node: Any, word: str) -> list[Any] | None:
@@ -689,6 +760,7 @@ def _is_literal(node: Any) -> bool:
 
 CHANGES: dict[str, Callable[[Any], Any]] = {
     "All": _count_all,
+    "Anonymous": _whether_missing,
     **_OF_DISTINCT,
     "ApproxDistinct": _distinct_count,
     "ApproxQuantile": _quantile,
@@ -696,10 +768,14 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "Bracket": _one_of_quantiles,
     "Convert": _convert_spellings,
     "CountIf": _count_if,
+    "DecodeCase": _decode,
     "EQ": _any_of,
     "Filter": _filter,
+    "ILike": _like_listed,
+    "Like": _like_listed,
     "NEQ": _none_of,
     "Nvl2": _present_or_missing,
+    "RegexpILike": _whatever_case,
     "RegrIntercept": _intercept,
     "RegrR2": _determination,
     "RegrSlope": _slope,
