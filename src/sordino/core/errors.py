@@ -15,9 +15,8 @@ SordinoError
 │   └── TooManyRequests              exit 6   a server was asked too often
 └── ApprovalNeeded                   exit 7   an officer has to approve first; nothing was charged
 
-Names that books and other libraries have for the relations and statistics here: one table, shared by errors and readers.
-
-It may not know what any of them does. `docs/glossary.md` explains the words.
+Errors also know the names that books and other libraries have for the relations and statistics here, which `docs/glossary.md`
+explains.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A release as an Arrow table, and as a file. It sees released values alone.
 
-The tables of a tabulation, out of the release that holds all of their cells one below the other.
+The tables of a tabulation are taken out of the release that holds all of their cells one below the other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Tables as text: aligned columns, and text without control characters.
+"""Tables as text: aligned columns, without control characters; for a notebook as HTML too.
 
-Tables for a notebook, as text and as HTML. It knows text and cells, no class of Sordino's.
+It knows text and cells, no class of Sordino's.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Labels: the public values a respondent may have, their hash, and answers turned into label numbers.
 
-It may not know protocols. An error here never shows an answer: it says which rule was broken and where.
-
-Texts of an open domain as numbers: up to so many characters of a declared alphabet, and their digits in a base.
-
-It may not know protocols. No text of a respondent is ever in an error.
+Texts of an open domain are numbers too: up to so many characters of a declared alphabet, as digits in a base. It may not know
+protocols. An error here never shows an answer: it says which rule was broken and where.
 """
 
 from __future__ import annotations

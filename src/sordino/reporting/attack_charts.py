@@ -1,8 +1,7 @@
 """Pictures of attacks: what was achieved, what guessing does and what theory allows; and how far the closest records lie.
 
-It sees figures, not rows; the title says NOT PRIVATE.
-
-One self-contained page for a board: why noise is needed, and that it works. All words are escaped, nothing is loaded.
+And one self-contained page of them for a board: why noise is needed, and that it works; all words are escaped, and it loads
+nothing. It sees figures, not rows; the title says NOT PRIVATE.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The page about a synthetic table: an evaluation's figures in words, tables and pictures, each cost once and the total.
 
-It sees released figures, or NOT PRIVATE ones that say so.
-
-One self-contained page about a synthetic table: how far it lies from its original, each figure with its cost.
-
-It sees text, numbers and finished pictures; not where they came from. All words are escaped, and nothing is loaded.
+It sees released figures, or NOT PRIVATE ones that say so. The page is self-contained: all words are escaped, and it loads
+nothing.
 """
 
 from __future__ import annotations

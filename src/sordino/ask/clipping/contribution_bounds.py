@@ -1,10 +1,8 @@
 """Contribution bounds: how many rows, keys, and rows a key, of one unit should count, chosen privately through a Queryable.
 
-A bound is a cap: what it loses depends on the data, what its noise costs is public. The search weighs one against the other.
-
-The rising concave curve nearest to noisy sums clipped at rising bounds, and what clipping loses beside the noise.
-
-It sees released sums only, so all of it is post-processing and free.
+A bound is a cap: what it loses depends on the data, what its noise costs is public. The search weighs one against the other,
+by the rising concave curve that lies nearest to noisy sums clipped at rising bounds. It sees released sums only, so it is
+post-processing and free.
 """
 
 from __future__ import annotations

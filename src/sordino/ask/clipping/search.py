@@ -1,8 +1,7 @@
 """Search: clipping bounds for a number, found privately by a histogram, a list of clipped sums, sparse vector or a quantile.
 
-Every method is an algorithm over a Queryable: what it returns is post-processing of noisy answers.
-
-Ends: the bounds of a number for one mean, found by a selection at each end that is not declared. Only queries.
+The bounds of one mean are found by a selection at each end that is not declared. Every method is an algorithm over a
+Queryable: what it returns is post-processing of noisy answers.
 """
 
 from __future__ import annotations

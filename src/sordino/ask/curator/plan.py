@@ -4,11 +4,10 @@ It follows from what is publicly known of the table, and from what is asked abou
 how it is answered, and what that may do: before the charge write statements, after it run them. `DataAccess` is the only way
 to the exact answers; what comes out of it never leaves the curator without noise.
 
-How each kind of question is planned: a registry, which code in the curator's own process may add to.
-
-A procedure that is registered here is trusted as all code of the curator's process is: nothing checks its proof. What it
-is handed before the charge writes statements and cannot run them. When it may register, core/registration.py says. Plans,
-records and releases name a procedure that is not Sordino's own, and so does the error where it fails.
+How each kind of question is planned stands in a registry, which code in the curator's own process may add to. A procedure
+that is registered here is trusted as all code of the curator's process is: nothing checks its proof. What it is handed before
+the charge writes statements and cannot run them. When it may register, core/registration.py says. Plans, records and releases
+name a procedure that is not Sordino's own, and so does the error where it fails.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ that hold every combination of declared cells, by the SQL that a private row is 
 as declared has one of them. What depends on other rows narrows nothing: whether a unit has rows elsewhere is taken to be
 true and false, and a value of a unit to be any that one of its rows may have, or that is declared.
 
-Which private keys show: the selection that shows the smallest keys for its share of the loss, and what it says of itself.
-
-It knows no exact count: the choice is made of public parameters alone.
+Where keys are private, the selection is chosen that shows the smallest keys for its share of the loss: by public parameters
+alone, no exact count is known here.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 Theorem: the blocks are answered under sequential composition, each with its share of the loss, and all else is a function of
 their released values and of public facts (post-processing; Dwork & Roth 2014, Proposition 2.1 and Theorem 3.16).
 
-Questions that are tables of one cube as one tabulation: those of a batch, and the groupings of CUBE, ROLLUP and GROUPING SETS.
-
-The groupings of a statement are asked as one question, so that their totals agree, and what surrounds them reads its answer.
+Questions that are tables of one cube are asked as one tabulation, so that their totals agree: those of a batch, and the
+groupings of CUBE, ROLLUP and GROUPING SETS, whose surroundings read its answer.
 """
 
 from __future__ import annotations

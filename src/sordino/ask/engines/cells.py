@@ -3,9 +3,8 @@
 All rows of a column decide which type a container gives it (objects, or one type for all). So the two readings agree for every
 kind of cell: one odd row makes a column of objects, and all other rows must count as they did before.
 
-Cells that hold moments: timestamps of each type, days and text, as whole steps since 1970 in UTC.
-
-No SQL here needs the ICU extension or a session's time zone: a zone's offsets are a public table in the SQL itself.
+Moments, in timestamps of each type, in days and in text, are whole steps since 1970 in UTC. No SQL here needs the ICU
+extension or a session's time zone: a zone's offsets are a public table in the SQL itself.
 """
 
 from __future__ import annotations

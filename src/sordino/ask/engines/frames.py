@@ -2,11 +2,10 @@
 
 Cells of mixed Python objects are read one by one as declared, so that one odd cell cannot change how others are read.
 
-Files that are read into memory when they are opened: Arrow's own, a table of a SQLite file, and formats from outside.
-
-A format from outside joins by `register_format`, in the curator's own process. SQLite stores a type with each cell, not with
-each column, so its cells are read one by one as declared, like Python objects: an odd one cannot change how others are read.
-Text that is not UTF-8 is missing.
+Files that are read into memory when they are opened end here too: Arrow's own, a table of a SQLite file, and formats from
+outside, which join by `register_format`, in the curator's own process. SQLite stores a type with each cell, not with each
+column, so its cells are read one by one as declared, like Python objects: an odd one cannot change how others are read. Text
+that is not UTF-8 is missing.
 """
 
 from __future__ import annotations

@@ -3,12 +3,9 @@
 The instance opens no file, resolves no Python variable, and its settings are locked. A statement has limits of rows, memory
 and seconds. Everything here sees released values and declarations alone.
 
-The outside of a statement over replicates of its blocks' answers: one query for all, by DuckDB's lateral join.
-
-Running the outside once a replicate takes 1.4 ms each, mostly for planning; one query over all takes a tenth of that. The table
-of a block holds the rows of all replicates, and the outside reads those of one.
-
-The names that DuckDB gives the columns of a SELECT without AS, `count_star()`, `sum(x)`, by its parser alone.
+Over replicates of the blocks' answers the outside runs as one query for all, by DuckDB's lateral join: the table of a block
+holds the rows of all replicates, and the outside reads those of one. Once a replicate it would take 1.4 ms each, mostly for
+planning; one query over all takes a tenth of that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""TableLayout: how an engine stores one table, and its declaration. It knows no cells.
-
-PhysicalColumn: how a database or a cluster stores one column, as its catalog states it. It knows no cells.
-"""
+"""How an engine stores one table, with its declaration, and each of its columns as the catalog states them. It knows no cells."""
 
 from __future__ import annotations
 

@@ -2,10 +2,9 @@
 
 It reads the project file and public code lists beside it, never a table: whether a source exists is the engine's word.
 
-One declared part at a time: a cap, a column, a source or the neighbors, out of its keys in sordino.toml.
-
-It knows neither where a part stands in the file nor any other part of it, and opens nothing but lists of codes. Each
-takes keys of the right shape (project/schema.py); a DeclarationError names the key at fault, dotted, where one key is.
+Each function that reads one declared part - a cap, a column, a source, the neighbors - takes keys of the right shape
+(project/schema.py), and knows neither where the part stands in the file nor any other part. A DeclarationError names the key
+at fault, dotted, where one key is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A project file proposed from a table's schema alone: never a bound, a value or a row of the data.
 
-A codebook: what is publicly known of a table's columns before anybody looks at the data.
-
-Read are a data dictionary as CSV or Excel, a line a column, and the metadata of CSV on the Web (W3C 2015, a `tableSchema`).
+What is publicly known of the columns before anybody looks at the data comes from a codebook. Read are a data dictionary as
+CSV or Excel, a line a column, and the metadata of CSV on the Web (W3C 2015, a `tableSchema`).
 """
 
 from __future__ import annotations

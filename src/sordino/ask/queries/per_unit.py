@@ -1,6 +1,6 @@
 """Values of one person: rows grouped by the privacy unit, and the columns that this makes.
 
-Values of a row's unit beside the row: one value a person, joined back to its rows. It knows declarations only.
+They may be joined back, so that a value of its unit stands beside each row. Only declarations are known here.
 
 Theorem: what is joined is one row a unit at most, a function of the unit's own rows in the table that it is taken of, none of
 them capped (`per_unit`). So each row of the left side meets one row or none, of its own unit, and no other unit's row is looked

@@ -1,11 +1,7 @@
-"""Post-processing of a noisy answer: HAVING, ORDER BY, LIMIT. It may not know an exact answer.
+"""Post-processing of a noisy answer: HAVING, ORDER BY, LIMIT, and arithmetic over aggregates, such as SUM(a) / SUM(b).
 
-It reads the released rows alone, so it is post-processing: it costs nothing, and which rows are shown follows from noisy
-numbers and declared keys only.
-
-Arithmetic over the aggregates of an answer, such as SUM(a) / SUM(b): what the column is called, and its formula.
-
-It is done to released values, so it is free. Names in a formula are columns of the answer, shown or not.
+It may not know an exact answer: it reads the released rows alone, so it costs nothing, and which rows are shown follows from
+noisy numbers and declared keys only. Names in a formula are columns of the answer, shown or not.
 """
 
 from __future__ import annotations

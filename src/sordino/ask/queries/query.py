@@ -1,6 +1,6 @@
 """What every question knows about itself, and the parts that the answerable ones are made of. Knows no data.
 
-Planning that can be stopped: it is free, so whoever serves it to others limits what it may take.
+Planning can be stopped: it is free, so whoever serves it to others limits what it may take.
 """
 
 from __future__ import annotations

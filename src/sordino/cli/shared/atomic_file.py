@@ -1,6 +1,6 @@
 """Writing a file whole or not at all: its place is taken before anything is charged. It knows bytes, not answers.
 
-The picture of --plot: its file is opened before anything is charged, and drawn once there is something to show.
+So is the picture of --plot, which is drawn once there is something to show.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """What reaches the terminal: wrapped text, a touch of color where one is watching, notes on standard error.
 
-It knows text and streams, and nothing of questions or answers.
-
-How the command line spells the arguments that errors name.
-
-The stage and the time of a fit on standard error, in a terminal only.
+There is also how the command line spells the arguments that errors name, and the stage and the time of a fit, in a terminal
+only. It knows text and streams, and nothing of questions or answers.
 """
 
 from __future__ import annotations

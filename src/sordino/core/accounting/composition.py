@@ -3,10 +3,9 @@
 A finished list, fixed beforehand, may be stated by its best valid bound. A cap is another matter: its filter is a plain
 sum fixed when the ledger is created, because picking the better certificate at each charge can give twice the delta.
 
-Composition theorems in closed form for pure events: what many runs of a known epsilon cost at a delta.
-
-It knows no event. They hold where the epsilons are fixed beforehand, whatever is asked with them (k-fold adaptive
-composition): not where an epsilon is chosen after answers, for which only the ledger's filter certifies.
+The composition theorems in closed form for pure events - what many runs of a known epsilon cost at a delta - know no event.
+They hold where the epsilons are fixed beforehand, whatever is asked with them (k-fold adaptive composition): not where an
+epsilon is chosen after answers, for which only the ledger's filter certifies.
 """
 
 from __future__ import annotations

@@ -10,10 +10,8 @@ It knows no event. Three facts make every result safe, whatever the floats do:
 2. Rounding a loss up, and calling it infinite, only raises delta(epsilon) = E[1 - exp(epsilon - loss)]+.
 3. delta, also of a composition, only grows where a mass is rounded up.
 
-The common laws that events name, so that thousands are composed at once: what dominates an event, and with what numbers.
-
-Every one of these is a promise about the event: its privacy losses are dominated by those of this law, in both directions.
-Numbers are rounded up.
+A common law that an event names, so that thousands are composed at once, is a promise about the event: its privacy losses are
+dominated by those of this law, in both directions. Numbers are rounded up.
 """
 
 from __future__ import annotations

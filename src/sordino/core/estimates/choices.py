@@ -1,6 +1,6 @@
-"""Choices: labels chosen for their score, with an error in points of score. Sees released values and public facts only.
+"""What was chosen: labels for their score, with an error in points of score, and values for their rank, with an error in ranks.
 
-Ranks: values chosen for their rank, with an error in ranks. Sees released values and public parameters only.
+Sees released values and public parameters only.
 """
 
 from __future__ import annotations

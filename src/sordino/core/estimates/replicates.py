@@ -2,8 +2,6 @@
 
 The outside of a statement is run over replicates of its blocks' answers, noise drawn anew around what was released. It may
 not know any exact answer, nor any generator of a mechanism: it draws by released values and public facts alone.
-
-Computed columns: values that SQL made of released ones, after the noise, with intervals by replicates of that noise.
 """
 
 from __future__ import annotations

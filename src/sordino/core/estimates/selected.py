@@ -1,8 +1,7 @@
 """Selected: estimates of rows that noisy values chose to show, with intervals that hold whatever the choice.
 
-It may not know any exact answer, nor the rows that were left out: only how many rows there were to choose from.
-
-ShownCount: the noisy counts that private keys were shown by, with intervals that allow for their being shown.
+It may not know any exact answer, nor the rows that were left out: only how many rows there were to choose from. So it is with
+the noisy counts that private keys were shown by (`ShownCount`).
 """
 
 from __future__ import annotations

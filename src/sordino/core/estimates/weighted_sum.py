@@ -1,8 +1,7 @@
 """Weighted sums of noisy vectors that several answers share, such as a count that follows from two noisy sums.
 
-Curve: sums of many noisy numbers, one a point, each with the deviation of its noise. Knows no exact answer.
-
-Numbers of a series of releases: noisy counts, sums and their running totals, which share the noise of earlier steps.
+So are the points of a curve, each a sum of many noisy numbers, and the numbers of a series of releases, which share the noise
+of earlier steps. No exact answer is known here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """What the noise does to an answer: tails, errors at a confidence and variances, as functions of parameters.
 
-It may not know any drawn value: everything here is computed from public parameters, and may be shown to anyone.
-
-Weighted sums of independent noises: tails and errors of what is computed from several noisy numbers.
-
-It may not know any drawn value: everything here is computed from public parameters.
+So it does of weighted sums of independent noises, for what is computed from several noisy numbers. It may not know any drawn
+value: everything here is computed from public parameters, and may be shown to anyone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Audits by samples: many runs on two neighbors, an event chosen on one half of them and measured on the other.
 
-It may be given anything that makes outputs: a mechanism, a user's own function, another library.
-
-The event that tells two neighbors apart best, chosen on samples that are not measured afterwards. It knows outputs alone.
+It may be given anything that makes outputs: a mechanism, a user's own function, another library. It knows outputs alone.
 """
 
 from __future__ import annotations

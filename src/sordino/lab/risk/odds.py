@@ -2,8 +2,6 @@
 
 A forward and a backward recursion over the sorted answers take O(V); few answers are summed pair by pair, which keeps
 every digit.
-
-The odds that one noisy answer gives for one exact answer against another. It may not know worlds, priors or tables.
 """
 
 from __future__ import annotations

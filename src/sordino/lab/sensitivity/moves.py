@@ -1,6 +1,6 @@
-"""How far two tables of a finite universe may lie apart, as pairs (removed, added). It may not know values or queries.
+"""How far two tables of a finite universe may lie apart, as pairs (removed, added).
 
-How far two given tables lie apart, in people. It compares records; it may not know queries or domains.
+Of two given tables, how far they lie apart in people. It compares records; it may not know values, queries or domains.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 It keeps no address: none is read, and the access log is off. Pages load nothing from elsewhere, under a strict policy.
 
-The endpoint of reports: plain ASGI, for speed. It judges a request by its token, length, manifest hash and task.
-
-It reads no address and logs nothing. A 200 or 409 is sent after the commit that holds the report.
-
-The routes that are not for reports: the signed task, estimates, closing and export. Administrators have tokens.
+The endpoint of reports is plain ASGI, for speed. It judges a request by its token, length, manifest hash and task, and sends
+a 200 or 409 after the commit that holds the report. The other routes are the signed task, and for administrators, who have
+tokens, estimates, closing and export.
 """
 
 from __future__ import annotations

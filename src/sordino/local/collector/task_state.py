@@ -1,8 +1,7 @@
 """The state of one task in the collector's memory: its reading of reports, the ids it has seen, its counts.
 
-It knows randomised reports only. Everything here can be made again from the store, and is at every start.
-
-Which report ids a task has seen, in memory: exact, 16 bytes an id once they are many. It knows ids and nothing else.
+It knows randomised reports only. Everything here can be made again from the store, and is at every start. The ids are exact,
+16 bytes each once they are many.
 """
 
 from __future__ import annotations

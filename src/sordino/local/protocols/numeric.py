@@ -1,10 +1,7 @@
 """The mean of a number: Duchi's one bit, the piecewise mechanism on a grid, and the hybrid of both.
 
-It may not know collectors, tasks or devices. Answers are read as floats, but every probability is a whole threshold.
-
-What the protocols for one number a respondent have alike: two public bounds, and answers on the scale between them.
-
-An error never shows an answer.
+It may not know collectors, tasks or devices. Answers are read as floats, but every probability is a whole threshold. An error
+never shows one.
 """
 
 from __future__ import annotations

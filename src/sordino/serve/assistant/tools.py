@@ -1,8 +1,7 @@
 """The tools of an assistant, by the Model Context Protocol: what is public, what costs, and to plan first, said to a model.
 
-Nothing here decides who may ask what; errors leave with their rule and hint, and nothing else.
-
-How an assistant's tools are reached: by standard input and output, or by streamable HTTP on this machine with a token.
+Nothing here decides who may ask what; errors leave with their rule and hint, and nothing else. The tools are reached by standard
+input and output, or by streamable HTTP on this machine with a token.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 It knows no questions; what an account may do is the word of access.py.
 
-SCRAM-SHA-256 (RFC 5802, RFC 7677): what the server keeps of a token to know whoever has it, and the check of a proof.
-
+Of a token the server also keeps the keys of SCRAM-SHA-256 (RFC 5802, RFC 7677), by which it checks a SQL client's proof.
 Passwords have no such keys: their argon2 hash would be worth no more than the faster hash of SCRAM beside it. A token is 32
 random bytes, which no hash makes easier to find. All tokens of an account share a salt, since a SCRAM client states an
 account, not which token it has; whichever token's keys fit its proof is the one.

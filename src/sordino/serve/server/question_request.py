@@ -1,11 +1,9 @@
 """QuestionRequest: a question as it came in from outside, with the loss stated for it, for every way in. It asks nothing.
 
-What was asked, as it was stated: kept beside each charge, so that whoever asked can repeat it. It holds no answer.
-
-RequestIds: one request id of an account names one thing - a question, a list of questions, or a job - over all budgets.
-
-A ledger holds its own charges to their ids. What it cannot see is held here: what a list consists of, and what other
-ledgers and jobs have under the same id.
+What was asked is kept as it was stated beside each charge, so that whoever asked can repeat it; no answer is. One request id
+of an account names one thing - a question, a list of questions, or a job - over all budgets (`RequestIds`). A ledger holds
+its own charges to their ids; what it cannot see is held here: what a list consists of, and what other ledgers and jobs have
+under the same id.
 """
 
 from __future__ import annotations

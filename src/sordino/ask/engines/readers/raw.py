@@ -1,6 +1,6 @@
 """The declared columns of a file as raw rows, for evaluation in the open: NOT PRIVATE. It knows files, no model.
 
-One column of a file as numbers, for laboratories: NOT PRIVATE.
+Laboratories read one column of it as numbers.
 """
 
 from __future__ import annotations

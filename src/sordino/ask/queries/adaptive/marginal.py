@@ -1,6 +1,6 @@
-"""Marginals: several tables of counts asked for together, over declared keys or over public codes of them. Knows no data.
+"""Marginals: several tables of counts asked for together, over declared keys or over public codes of them.
 
-Distances: how far several tables of counts lie from public models of them, each as one number. Knows no data.
+Or of each its distance from a public model of it, as one number. Knows no data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The SELECT around private blocks: what it may call, how it is written, and which of its columns are released ones as they are.
 
-It reads answers alone, so it is post-processing (Dwork & Roth 2014, Proposition 2.1). This file knows trees alone.
-
-Where a value that is computed from answers lies, by declarations alone: interval arithmetic over a SELECT of answers.
-
-The value is clipped into this range before it is used, so a range that is too narrow costs accuracy and never privacy.
+It reads answers alone, so it is post-processing (Dwork & Roth 2014, Proposition 2.1). This file knows trees alone. Where a
+value that is computed from answers lies follows from declarations, by interval arithmetic over a SELECT of answers. The value
+is clipped into this range before it is used, so a range that is too narrow costs accuracy and never privacy.
 """
 
 from __future__ import annotations

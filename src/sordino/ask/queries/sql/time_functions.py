@@ -1,9 +1,8 @@
 """Dates and times as SQL writes them: literals, casts, parts, truncation, buckets, formats, intervals and differences.
 
 It knows no column. Weeks are those of ISO 8601, which begin on Monday; DAYOFWEEK and DOW count from Sunday, 0, as in DuckDB.
-DATEDIFF counts the parts that begin in between, but weeks as DuckDB does since 2.0: sevens of days.
-
-NOW() and CURRENT_DATE: read once, when a question is planned, so that its plan and its record say which moment it was.
+DATEDIFF counts the parts that begin in between, but weeks as DuckDB does since 2.0: sevens of days. NOW() and CURRENT_DATE
+are read once, when a question is planned, so that its plan and its record say which moment it was.
 """
 
 from __future__ import annotations
