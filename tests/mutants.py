@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
+import gc
 import importlib
 import itertools
 import os
@@ -36,7 +37,10 @@ LIST = ROOT / "tests" / "data" / "mutants.toml"
 _PATIENCE, _LONG = 600.0, 7200.0  # seconds for the killer of one mutant, and for all killers
 _NOT_IMPORTED = 90  # the exit code of a child whose mutated module does not import
 _NO_REASON = re.compile(r"(ModuleNotFound|Import|Name|UnboundLocal|Syntax|Indentation)Error")  # anything kills these
-_BESIDES = ("numpy", "pyarrow.parquet", "duckdb", "sqlglot.optimizer", "scipy.stats", "pydantic", "hypothesis", "typer")
+_BESIDES = (
+    *("numpy", "pyarrow.parquet", "duckdb", "sqlglot.optimizer", "scipy.stats", "pydantic", "hypothesis", "typer"),
+    *("anyio.pytest_plugin", "cryptography.hazmat.primitives.ciphers", "psycopg", "rich.console", "xdist.scheduler"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,8 @@ def run_tests(
 
 def _run_here(tests: Iterable[str], source: Path, module: str) -> int:
     """Import the module from the copy and run the tests on it, in this process and its children alike."""
+    # No garbage is looked for among all that was imported before the fork.
+    gc.freeze()
     os.environ |= {"PYTHONPATH": str(source), "COLUMNS": "4000"}
     sys.path.insert(0, str(source))
     try:
@@ -162,6 +168,9 @@ def _run_here(tests: Iterable[str], source: Path, module: str) -> int:
         "-q",
         "-p",
         "no:cacheprovider",
+        # It would collect garbage five times at the end, to tell of exceptions that nobody waits for.
+        "-p",
+        "no:unraisableexception",
         "--hypothesis-profile=mutants",
         "--tb=no",
         "-rfE",

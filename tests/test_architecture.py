@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,12 +95,17 @@ HEAVY = ("duckdb", "jinja2", "numpy", "pyarrow", "pydantic", "sqlglot", "scipy",
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A source file: its dotted name, text, tree, and the dotted names that it imports anywhere in it."""
+    """A source file: its dotted name and path, and the dotted names that it imports and uses anywhere in it.
+
+    Its tree is not kept: a million nodes would be looked through by each collection of garbage.
+    """
 
     name: str
     path: Path
-    tree: ast.Module
     imports: tuple[str, ...]
+    uses: tuple[str, ...]
+    is_empty: bool
+    docstring: str | None
 
     @property
     def package(self) -> str:
@@ -115,10 +120,12 @@ def package_of(name: str) -> str:
 def parse(path: Path, *, name: str) -> Module:
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     parent = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    return Module(name, path, tree, tuple(sorted(set(imports_of(tree, parent)))))
+    nodes = list(ast.walk(tree))
+    imports = tuple(sorted(set(imports_of(nodes, parent))))
+    return Module(name, path, imports, tuple(dict.fromkeys(uses(nodes))), not tree.body, ast.get_docstring(tree))
 
 
-def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
+def imports_of(nodes: Sequence[ast.AST], package: str) -> Iterator[str]:
     """Yield every name imported, also in functions and under TYPE_CHECKING, and by importlib.
 
     Where a file calls importlib, every text in it that is a dotted name of the project counts as imported: the name may
@@ -127,9 +134,9 @@ def imports_of(tree: ast.AST, package: str) -> Iterator[str]:
     dynamic = any(
         isinstance(n, ast.Call)
         and getattr(n.func, "attr", getattr(n.func, "id", "")) in ("import_module", "__import__")
-        for n in ast.walk(tree)
+        for n in nodes
     )
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -170,9 +177,9 @@ def internal_imports(module: Module) -> set[str]:
     return found - {module.name, "sordino.__version__"}
 
 
-def uses(tree: ast.AST) -> Iterator[str]:
+def uses(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield dotted attribute chains such as np.random.default_rng."""
-    for node in ast.walk(tree):
+    for node in nodes:
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -219,7 +226,7 @@ def broken_rules(module: Module) -> list[str]:
         if other != package and other not in MAY_IMPORT[package]:
             broken.append(f"{module.name} imports {name}, which {package} may not")
         broken += broken_walls(module, name)
-    for name in (*module.imports, *uses(module.tree)):
+    for name in (*module.imports, *module.uses):
         if BANNED.match(name):
             broken.append(f"rule: {module.name} uses {name}; randomness comes through {RANDOM_SOURCE}")
         if SECURE.match(name) and module.name != RANDOM_SOURCE:
@@ -322,8 +329,8 @@ def test_rules_catch_what_they_are_for(tmp_path: Path) -> None:
 def test_a_file_says_what_it_is() -> None:
     """The first docstring does; an __init__.py may be empty."""
     modules = [read_module(name) for name in sorted(PATHS)]
-    spoken = [m for m in modules if m.tree.body or m.path.name != "__init__.py"]
-    wordless = [module.name for module in spoken if not ast.get_docstring(module.tree)]
+    spoken = [m for m in modules if not m.is_empty or m.path.name != "__init__.py"]
+    wordless = [module.name for module in spoken if not module.docstring]
     assert wordless == []
 
 

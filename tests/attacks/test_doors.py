@@ -250,12 +250,16 @@ def test_averaging_ends_at_the_cap_of_any_door(door: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.attack("replay a request id")
-def test_commands_at_once_with_one_request_id_are_one_charge_and_one_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [2, pytest.param(6, marks=pytest.mark.deep)])
+def test_commands_at_once_with_one_request_id_are_one_charge_and_one_answer(tmp_path: Path, processes: int) -> None:
     """Each is told the stored answer, or that the charge of this id has none yet."""
     with open_door("command line", tmp_path, people()) as opened:
         words = ["ask", COUNT, "--epsilon", "0.01", "--project", str(opened.project), "--format", "json"]
         command = [sys.executable, "-m", "sordino", *words, "--request-id", "r1"]
-        runs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+        runs = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(processes)
+        ]
         said = [(*one.communicate(), one.returncode) for one in runs]
         answers = {json.dumps(json.loads(out)["estimates"]) for out, _, code in said if code == 0}
         assert len(answers) == 1

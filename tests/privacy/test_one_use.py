@@ -295,6 +295,7 @@ def test_a_session_and_a_curator_answer_questions_of_our_classes_alone(name: str
             session.above(question, threshold=0)
 
 
+@settings(max_examples=30)
 @given(
     st.recursive(st.just(0), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
 )

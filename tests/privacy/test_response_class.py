@@ -131,6 +131,7 @@ def response(call: Any, source: Any) -> dict[str, Any]:
 
 
 @pytest.mark.attack("poison an answer by one row")
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", CALLS)
 def test_no_odd_row_moves_the_kind_of_an_answer(name: str) -> None:
     usual = response(CALLS[name], table(*POISON.values()))  # each row was added: nine neighbors in a chain

@@ -285,6 +285,7 @@ def test_tails_decrease_and_lose_nothing_of_what_is_clear() -> None:
 # ---- pairs of unit and key, and which caps are chosen
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("pairs", [1, 2, 3])
 def test_a_unit_moves_pairs_by_no_more_than_declared(relation: Any, pairs: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 import json
 import re
@@ -128,15 +129,16 @@ def test_histograms_move_within_their_sensitivity_over_all_neighbors_of_small_ta
     histogram = MagnitudeHistogram(col("x").node, (0, 3, 9, 10), offsets=True)
     bound = [s.l1 for s, _ in histogram.parts(domain, sd.Neighbors("add_remove", None))]
 
+    @functools.cache
     def exact(values: tuple[int, ...]) -> Any:
         engine = engine_behind(curator_of(pa.table({"x": pa.array(values, pa.int64())})))
         tables = [engine.run(scan.select(engine.primitives)) for scan in histogram.scans(domain)]
         return histogram.exact_vectors(tables, domain)
 
-    for values in itertools.combinations_with_replacement((-2, 0, 2, 4, 8, 11), 2):
+    for values in itertools.combinations_with_replacement((-2, 1, 8, 30), 2):
         before = exact(values)
         for more in (-2, 1, 8, 30):
-            after = exact((*values, more))
+            after = exact(tuple(sorted((*values, more))))
             for b, a, most in zip(before, after, bound, strict=True):
                 assert sum(abs(x - y) for x, y in zip(a, b, strict=True)) <= most
 
@@ -198,7 +200,7 @@ def beyond(found: Release) -> tuple[int, int]:
         ("histogram", 6),
         ("sparse_vector", 2),
         ("quantile", 2),
-        *(pytest.param(m, 300, marks=pytest.mark.deep) for m in ("histogram", "sparse_vector", "quantile")),
+        *(pytest.param(m, 100, marks=pytest.mark.deep) for m in ("histogram", "sparse_vector", "quantile")),
     ],
 )
 @pytest.mark.parametrize("declared", [sd.Integer(), sd.Integer(-500, 1500)], ids=["open", "declared"])

@@ -53,6 +53,22 @@ def test_distances_follow_from_the_same_counts() -> None:
     assert abs(far - 600) < 2
 
 
+@pytest.mark.parametrize(
+    "candidates",
+    [[], [S.agg(sd.count())], [MarginalQuery((PAIR,)), S.agg(sd.count())], [MarginalQuery((PAIR, ALONE))]],
+    ids=["none", "an aggregate", "an aggregate beside a vector", "two vectors"],
+)
+def test_candidates_are_vector_queries_of_one_number(candidates: list[Any]) -> None:
+    def ask(q: Any) -> None:
+        with pytest.raises(QuestionRefused, match="candidate"):
+            q.select(candidates, PureDP(1))
+        with pytest.raises(QuestionRefused, match="candidate"):
+            q.above(candidates, 0, PureDP(1))
+        assert q._spent == {"epsilon": 0}
+
+    curator(budget=PureDP(10)).adapt(ask, describe="candidates", epsilon=2)
+
+
 def test_a_session_cannot_pass_its_loss_nor_outlive_its_run() -> None:
     kept: list[Queryable] = []
 

@@ -207,13 +207,15 @@ def test_one_end_beside_the_last_edge_is_answered_or_refused_before_the_charge(e
             assert table.spent == before
 
 
-def test_the_rows_beyond_are_bounded() -> None:
+@pytest.mark.parametrize("runs", [6, pytest.param(100, marks=pytest.mark.deep)])
+def test_the_rows_beyond_are_bounded(runs: int) -> None:
+    """Missed by 5% of runs each: more than 4.5 deviations beyond, 2 of 6 and 14 of 100, have a chance of .2% at most."""
     misses = 0
-    for seed in range(6):
+    for seed in range(runs):
         release = people(seed=seed).ask(sd.mean("x"), epsilon=0.2)
         said = float(release.notes[1].split("up to about ")[1].split(" ")[0].replace(",", ""))
         misses += said < int(((release.lower > INCOMES) | (release.upper < INCOMES)).sum())
-    assert misses <= 2  # 5% each: beyond 2 of 6 has a chance of 0.2%
+    assert misses <= runs * 0.05 + 4.5 * (runs * 0.05 * 0.95) ** 0.5
 
 
 # ---- the scores and counts behind it

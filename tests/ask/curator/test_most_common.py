@@ -33,16 +33,17 @@ def curator_of(*, relation: str = "add_remove", budget: sd.PureDP | sd.ZCDP | No
 
 @pytest.mark.each(2)
 @pytest.mark.parametrize(("relation", "worth"), [("add_remove", 1), ("replace", 2)])
-def test_the_choice_follows_its_own_law(relation: str, worth: int) -> None:
-    """20,000 draws of its mechanism, and 60 answers: a share that is 5 deviations off has chance below 1e-6."""
+@pytest.mark.parametrize(("draws", "answers"), [(4_000, 30), pytest.param(40_000, 400, marks=pytest.mark.deep)])
+def test_the_choice_follows_its_own_law(relation: str, worth: int, draws: int, answers: int) -> None:
+    """Draws of its mechanism, and answers: a share that is 5 deviations off has chance below 1e-6."""
     curator_ = curator_of(relation=relation)
     plan = curator_.plan(sd.most_common("x"), epsilon=0.5)
     assert mechanism_of(plan).rate * worth * 2 == 1
     rng, counts, labels = sd.Rng.seeded(2), list(COUNTS.values()), list(COUNTS)
-    drawn = collections.Counter(labels[mechanism_of(plan).release(counts, rng)] for _ in range(20_000))
-    asked = collections.Counter(curator_.ask(sd.most_common("x"), epsilon=0.5).value for _ in range(60))
+    drawn = collections.Counter(labels[mechanism_of(plan).release(counts, rng)] for _ in range(draws))
+    asked = collections.Counter(curator_.ask(sd.most_common("x"), epsilon=0.5).value for _ in range(answers))
     for label, chance in zip(labels, selection_probabilities(mechanism_of(plan), counts), strict=True):
-        for found, n in ((drawn, 20_000), (asked, 60)):
+        for found, n in ((drawn, draws), (asked, answers)):
             assert abs(found[label] / n - chance) <= 5 * math.sqrt(chance * (1 - chance) / n) + 1e-3
 
 

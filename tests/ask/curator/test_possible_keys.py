@@ -161,7 +161,7 @@ def whole() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("seed", range(80))
 def test_the_keys_are_the_groups_of_a_table_of_all_declared_rows(seed: int, whole: duckdb.DuckDBPyConnection) -> None:
     rng = random.Random(seed)

@@ -82,14 +82,15 @@ WHOLE = sd.Domain({"x": sd.Integer(0, 26), "g": sd.Category(["a", "b", "c"]), "i
 
 
 @pytest.mark.parametrize("bins", [100_000, 3], ids=["one scan", "bins of 9, 3 and 1"])
-def test_released_values_have_the_law(bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("draws", [60, pytest.param(1_000, marks=pytest.mark.deep)])
+def test_released_values_have_the_law(bins: int, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_MOST_BINS", bins)
     table = [0, 3, 3, 3, 4, 9, 9, 25, 26]
     scans = Scans(pa.table({"x": table, "g": ["a"] * 9, "id": ["1"] * 9}), WHOLE)
     planned = _plan(median("x"), WHOLE)
     assert isinstance(planned.selection, QuantileSelection)
     expected = single_law(table, F(1, 2), planned.selection.rate(0), range(27))
-    rng, draws, counts = Rng.seeded(3), 100, collections.Counter[int]()
+    rng, counts = Rng.seeded(3), collections.Counter[int]()
     for _ in range(draws):
         counts[planned.outputs(planned.draw(scans, rng))[0].estimate.values()[0]] += 1
     large = [v for v, p in expected.items() if p * draws >= 8]

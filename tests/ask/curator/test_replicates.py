@@ -177,7 +177,7 @@ def measure_coverage(text: str, *, runs: int, seed: int, **loss: Any) -> float:
 LOSSES: tuple[dict[str, Any], ...] = ({"epsilon": Fraction(1, 2)}, {"rho": Fraction(1, 50)})
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("form", FORMS)
 def test_coverage_lightly(form: str) -> None:
     """80 runs: outside of [.88, 1] with chance below 1 in 10,000 for one row a run at 95%, and with a seed for ever or never."""

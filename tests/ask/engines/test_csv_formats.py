@@ -141,6 +141,7 @@ def cells_of_each(paths: list[Path], csv: Csv | None, domain: sd.Domain) -> list
         engine.close()
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_file_is_read_as_it_is_declared_to_be_written(layout: str, tmp_path: Path) -> None:
     rng = random.Random(layout)
@@ -195,7 +196,7 @@ def fitting(lines: list[str], encoding: str) -> list[str]:
     return [line for line in lines if line.encode(encoding, "ignore") == line.encode(encoding, "replace")]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_odd_lines_take_no_row_away_and_make_one_each_at_most(layout: str, tmp_path: Path) -> None:
     rng = random.Random(layout)
@@ -212,7 +213,10 @@ def test_odd_lines_take_no_row_away_and_make_one_each_at_most(layout: str, tmp_p
     assert after.total() <= 12 + len(odd)
 
 
-def test_one_line_more_moves_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "odd", [(ODD[5], ODD[11]), pytest.param(tuple(ODD), marks=pytest.mark.deep)], ids=["two", "all"]
+)
+def test_one_line_more_moves_no_other(odd: tuple[str, ...], tmp_path: Path) -> None:
     """Whatever a line holds, and wherever it stands: lines aside are counted, and cells are read by themselves."""
     rng = random.Random(1)
     lines = [german(row, rng) for row in rows_of(rng, 12)]
@@ -231,7 +235,7 @@ def test_one_line_more_moves_no_other(tmp_path: Path) -> None:
 
     before = answers(lines)
     assert before[0][0] == [12]
-    for line, place in zip([ODD[1], ODD[5], ODD[8], ODD[11]], itertools.cycle((0, 6, 12)), strict=False):
+    for line, place in zip(odd, itertools.cycle((0, 6, 12)), strict=False):
         after = answers([*lines[:place], line, *lines[place:]])
         for question, was, now in zip(questions, before, after, strict=True):
             assert_within_sensitivity(DOMAIN, question, was, now, Neighbors("add_remove", None))
@@ -303,7 +307,7 @@ TOTALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("words", [{}, {"encoding": "cp1252"}, {"skip_first": 2}, {"header_rows": 2}], ids=str)
 @pytest.mark.parametrize("quote", ["", '"'], ids=["unquoted", "quoted"])
 def test_a_file_with_totals_has_the_rows_that_each_line_has_alone(

@@ -106,7 +106,7 @@ def test_the_grammar_reads_what_the_standard_writer_writes(cells: list[str]) -> 
     assert Csv(header=True, quote='"').cells(file.getvalue()) == [cell.strip(" ") for cell in cells]
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("line", [*QUOTED.values(), *list(LINES.values())[::2]], ids=[*QUOTED, *list(LINES)[::2]])
 def test_one_added_line_moves_no_other_under_quoting(tmp_path: Path, line: bytes) -> None:
     def answers(lines: list[bytes]) -> list[list[list[Fraction]]]:

@@ -90,7 +90,7 @@ def json_lines(rows: list[dict[str, Any]]) -> list[bytes]:
     return [json.dumps(row).encode() for row in rows]
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
 def test_one_added_line_of_json_moves_no_other(line: bytes, tmp_path: Path) -> None:
     lines = json_lines(ROWS)

@@ -111,7 +111,7 @@ def check_joining(declared: str, first: str, others: list[str], folder: Path) ->
 
 
 @pytest.mark.attack("let one row decide how others are read", source="an added Parquet file of another type")
-@pytest.mark.each(10)
+@pytest.mark.each(19)
 @pytest.mark.parametrize("first", CELLS)
 @pytest.mark.parametrize("declared", DECLARED)
 def test_a_file_that_joins_moves_no_row_of_another(declared: str, first: str, tmp_path: Path) -> None:

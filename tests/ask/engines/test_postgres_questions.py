@@ -261,6 +261,19 @@ def sources(
     }
 
 
+@pytest.fixture(scope="module")
+def twins(sources: dict[str, Callable[[], sd.Connection]]) -> list[sd.Connection]:
+    """The two opened once, with one seed. Each question is asked of both, so that their noise stays the same."""
+    return [open_one() for open_one in sources.values()]
+
+
+@pytest.fixture(scope="module")
+def row_twins(twins: list[sd.Connection]) -> list[sd.Curator]:
+    """Their visits, where each row is a unit."""
+    places = [one.project.tables["visits"].source.path for one in twins]
+    return [protect(p, DOMAINS["visits"], relation="visits", budget=sd.PureDP(10**9), name="visits") for p in places]
+
+
 ASKED: dict[str, Callable[[sd.Curator], Any]] = {
     "bounds": lambda visits: visits.find_bounds("cost", epsilon=50).value,
     "contributions": lambda visits: visits.find_contribution_bounds(by="day", epsilon=50).value,
@@ -276,10 +289,9 @@ def content(release: sd.Release) -> dict[str, Any]:
 
 @pytest.mark.each(10)
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_each_question_has_the_answer_of_duckdb(question: str, sources: dict[str, Callable[[], sd.Connection]]) -> None:
+def test_each_question_has_the_answer_of_duckdb(question: str, twins: list[sd.Connection]) -> None:
     found = []
-    for open_one in sources.values():
-        held = open_one()
+    for held in twins:
         release = held.ask(sd.sql(question), epsilon=200, delta="1e-9")
         assert isinstance(release, sd.Release)
         found.append(content(release))
@@ -289,10 +301,8 @@ def test_each_question_has_the_answer_of_duckdb(question: str, sources: dict[str
 
 @pytest.mark.each(3)
 @pytest.mark.parametrize("name", ASKED)
-def test_what_is_asked_in_python_has_the_answer_of_duckdb(
-    name: str, sources: dict[str, Callable[[], sd.Connection]]
-) -> None:
-    one, other = (ASKED[name](open_one().table("visits")) for open_one in sources.values())
+def test_what_is_asked_in_python_has_the_answer_of_duckdb(name: str, twins: list[sd.Connection]) -> None:
+    one, other = (ASKED[name](held.table("visits")) for held in twins)
     assert one == other
 
 
@@ -306,20 +316,10 @@ QUOTIENTS = ["(day - DATE '2024-07-01') / 30 * 30", "CAST(cost - 10 AS integer) 
 
 @pytest.mark.parametrize("key", [*OF_DAYS, *OF_MOMENTS, *OF_BOTH, *QUOTIENTS])
 def test_keys_of_days_and_moments_are_those_of_duckdb_where_rows_are_units(
-    key: str, sources: dict[str, Callable[[], sd.Connection]]
+    key: str, row_twins: list[sd.Curator]
 ) -> None:
-    found = []
-    for open_one in sources.values():
-        place = open_one().project.tables["visits"].source.path
-        visits = protect(place, DOMAINS["visits"], relation="visits", budget=sd.PureDP(10**6), name="visits")
-        found.append(
-            content(
-                visits.ask(
-                    sd.sql(f"SELECT {key} AS k, COUNT(*) FROM visits GROUP BY k", dialect="postgres"), epsilon=10**5
-                )
-            )
-        )
-        visits.close()
+    question = sd.sql(f"SELECT {key} AS k, COUNT(*) FROM visits GROUP BY k", dialect="postgres")
+    found = [content(visits.ask(question, epsilon=10**5)) for visits in row_twins]
     assert found[0] == found[1]
     assert found[0]["rows"]
     assert key not in QUOTIENTS or all(type(row["k"]) is int for row in found[0]["rows"])

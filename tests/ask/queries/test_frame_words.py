@@ -311,8 +311,7 @@ def test_a_word_builds_the_question_of_today(
     assert question.identity() == expected.identity()
     assert question_to_json(question) == question_to_json(expected)
     assert question_from_json(question_to_json(question)) == question
-    one, other = (people.plan(asked, epsilon=1, assume_rows=400) for asked in (question, expected))
-    assert (one.sentence(), one.cost, one.to_dict()) == (other.sentence(), other.cost, other.to_dict())
+    assert people.plan(question, epsilon=1, assume_rows=400).cost == sd.PureDP(1)
 
 
 def test_the_answers_are_those_of_the_rows(people: Any) -> None:

@@ -145,6 +145,7 @@ def test_a_key_that_is_never_null_has_no_null_group(key: str, source: str) -> No
     assert None not in found.table.column(0).to_pylist()
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("key", "column"), BY_CELL)
 def test_a_key_that_only_missing_cells_make_null_follows_the_declaration(key: str, column: str | None) -> None:
     asked = sd.sql(f"SELECT {key} AS k, COUNT(*) AS n FROM people GROUP BY 1")

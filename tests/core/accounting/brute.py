@@ -61,6 +61,11 @@ def losses(pair: Pair) -> tuple[dict[float, float], float]:
 
 def delta_of_list(pairs: Iterable[Pair], epsilon: float) -> float:
     """Return the delta of the product of pairs at epsilon, by direct convolution of their losses."""
+    return deltas_of_list(pairs, [epsilon])[0]
+
+
+def deltas_of_list(pairs: Iterable[Pair], epsilons: Iterable[float]) -> list[float]:
+    """Return the same at several epsilons."""
     total, kept = {0.0: 1.0}, 1.0
     for pair in pairs:
         found, infinite = losses(pair)
@@ -71,8 +76,10 @@ def delta_of_list(pairs: Iterable[Pair], epsilon: float) -> float:
                 loss = round(a + b, 10)
                 summed[loss] = summed.get(loss, 0.0) + p * q
         total = summed
-    finite = math.fsum(p * -math.expm1(epsilon - loss) for loss, p in total.items() if loss > epsilon)
-    return 1 - kept + finite
+    return [
+        1 - kept + math.fsum(p * -math.expm1(epsilon - loss) for loss, p in total.items() if loss > epsilon)
+        for epsilon in epsilons
+    ]
 
 
 def exchange(pair: Pair) -> Pair:

@@ -195,7 +195,7 @@ def kill_spenders(path: Path, *, kills: int, seed: int) -> None:
 
 @pytest.mark.attack("spend between the look at a budget and the charge")
 def test_killed_processes_never_refund_or_corrupt(path: Path) -> None:
-    kill_spenders(path, kills=9, seed=11)
+    kill_spenders(path, kills=4, seed=11)
 
 
 @pytest.mark.deep

@@ -57,8 +57,8 @@ def watch(pool: Pool, state: Path) -> Watch:
 
 
 def test_killed_spenders_lose_nothing_they_were_told(watch: Watch, tmp_path: Path) -> None:
-    toll = watch(kill_spenders, 40, seed=3, make=partial(name_ledger, tmp_path), points=40)
-    assert toll.answers > 10
+    toll = watch(kill_spenders, 16, seed=3, make=partial(name_ledger, tmp_path), points=16)
+    assert toll.answers > 4
     assert toll.in_doubt > 0
 
 
@@ -83,7 +83,7 @@ def test_no_copy_put_back_forgets(watch: Watch, tmp_path: Path) -> None:
 
 def test_an_ask_that_is_killed_anywhere_sends_nothing_unrecorded(watch: Watch, tmp_path: Path) -> None:
     project = write_census_project(tmp_path / "census", 200, sd.Rng.seeded(1)).parent
-    watch(kill_at_failpoints, project, every=500, points=None)
+    watch(kill_at_failpoints, project, every=1200, points=None)
 
 
 def test_the_page_says_what_was_found() -> None:

@@ -187,7 +187,8 @@ def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytes
     _check_law(found, dict(expected))
 
 
-def test_the_first_selection_of_halving_has_its_law_with_all_its_parts() -> None:
+@pytest.mark.parametrize("draws", DRAWS)
+def test_the_first_selection_of_halving_has_its_law_with_all_its_parts(draws: int) -> None:
     """As released: the places of a value that c rows tie at, dense near their ends, as an average over them."""
     table, high = (3,) * 12 + (7,) * 20 + (8,) * 5, 15
     made = QuantileSelection(THREE, F(2), ROW["add_remove"], groups=1)
@@ -200,18 +201,19 @@ def test_the_first_selection_of_halving_has_its_law_with_all_its_parts() -> None
         weights[(v,)] = float(np.exp(-rate * np.abs(ranks - aim)).mean())
     total = math.fsum(weights.values())
     rng, found = Rng.seeded(8), collections.Counter[tuple[int, ...]]()
-    for _ in range(700):
+    for _ in range(draws):
         found[(made.release(Counted([table], 0, high, (1,)), low=0, high=high, rng=rng)[0][1],)] += 1
     _check_law(found, {v: w / total for v, w in weights.items()})
 
 
 @pytest.mark.parametrize("levels", [HALF, THREE], ids=["one", "three"])
-def test_audited_epsilon(levels: tuple[Fraction, ...]) -> None:
+@pytest.mark.parametrize("draws", DRAWS)
+def test_audited_epsilon(levels: tuple[Fraction, ...], draws: int) -> None:
     """Neighbors that the theorem is tight for: all rows at one end, and one row less."""
     made = QuantileSelection(levels, F(1), ROW["add_remove"], groups=1)
     here, there = (
         np.array(
-            [made.release(Counted([t], 0, 9, (1,)), low=0, high=9, rng=rng)[0][len(levels) // 2] for _ in range(600)]
+            [made.release(Counted([t], 0, 9, (1,)), low=0, high=9, rng=rng)[0][len(levels) // 2] for _ in range(draws)]
         )
         for t, rng in (((5,) * 3 + (0,) * 3, Rng.seeded(1)), ((5,) * 3 + (0,) * 2, Rng.seeded(2)))
     )

@@ -37,9 +37,10 @@ def _smooth_draws(made: SmoothLaplace, values: np.ndarray, count: int, seed: int
 @pytest.mark.each(2)
 @pytest.mark.parametrize(("one", "other"), [(LONELY, WITHOUT), (WITHOUT, LONELY), (CALM, CALM[:-1])])
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 1000)], ids=["cauchy", "laplace"])
-def test_audited_epsilon_of_smooth_noise(delta: Fraction, one: np.ndarray, other: np.ndarray) -> None:
+@pytest.mark.parametrize("draws", [8_000, pytest.param(60_000, marks=pytest.mark.deep)])
+def test_audited_epsilon_of_smooth_noise(delta: Fraction, one: np.ndarray, other: np.ndarray, draws: int) -> None:
     made = SmoothLaplace(Fraction(1), delta)
-    here, there = (_smooth_draws(made, v, 15_000, seed) for v, seed in ((one, 1), (other, 2)))
+    here, there = (_smooth_draws(made, v, draws, seed) for v, seed in ((one, 1), (other, 2)))
     for a, b in ((here, there), (-here, -there), (np.abs(here), np.abs(there))):
         assert audited_epsilon(a, b, float(delta), ALARM) <= 1.0
 
@@ -87,9 +88,10 @@ def _test_draws(made: ProposeTestRelease, values: np.ndarray, count: int, seed: 
 
 @pytest.mark.each(2)
 @pytest.mark.parametrize(("one", "other"), [(LONELY, WITHOUT), (CALM, CALM[:-1]), (CALM[1:], CALM)])
-def test_audited_epsilon_of_propose_test_release(one: np.ndarray, other: np.ndarray) -> None:
+@pytest.mark.parametrize("draws", [4_000, pytest.param(40_000, marks=pytest.mark.deep)])
+def test_audited_epsilon_of_propose_test_release(one: np.ndarray, other: np.ndarray, draws: int) -> None:
     made = ProposeTestRelease(2 * FINE + 1, Fraction(2), Fraction(1, 1000))
-    here, there = (_test_draws(made, v, 8_000, seed) for v, seed in ((one, 4), (other, 5)))
+    here, there = (_test_draws(made, v, draws, seed) for v, seed in ((one, 4), (other, 5)))
     for missing in (-1e9, 1e9):  # a failed test is an answer too
         a, b = (np.array([missing if x is None else float(x) for x in s]) for s in (here, there))
         assert audited_epsilon(a, b, float(made.delta), ALARM) <= 2.0

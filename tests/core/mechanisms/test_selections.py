@@ -21,6 +21,7 @@ from sordino.errors import DeclarationError
 
 ALARM = 1e-5
 COUNT = 6_000
+COUNTS = pytest.mark.parametrize("count", [3_000, pytest.param(60_000, marks=pytest.mark.deep)])
 EVERY = pytest.mark.parametrize("case", SELECTIONS, ids=lambda c: c.name)
 KINDS = [Exponential, PermuteAndFlip]
 EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
@@ -28,16 +29,17 @@ SCORES = [Fraction(s) for s in read_published("selections")["scores"]]
 
 
 @lru_cache
-def chosen(case: SelectionCase, scores: tuple[int | Fraction, ...], seed: int) -> np.ndarray:
+def chosen(case: SelectionCase, scores: tuple[int | Fraction, ...], seed: int, count: int) -> np.ndarray:
     rng = Rng.seeded(seed)
-    return np.bincount([case.made.release(scores, rng) for _ in range(COUNT)], minlength=len(scores))
+    return np.bincount([case.made.release(scores, rng) for _ in range(count)], minlength=len(scores))
 
 
 @pytest.mark.each(2)
 @EVERY
-def test_law_by_chi_square(case: SelectionCase) -> None:
-    wanted = selection_probabilities(case.made, case.scores) * COUNT
-    statistic = float(((chosen(case, case.scores, 22) - wanted) ** 2 / wanted).sum())
+@COUNTS
+def test_law_by_chi_square(case: SelectionCase, count: int) -> None:
+    wanted = selection_probabilities(case.made, case.scores) * count
+    statistic = float(((chosen(case, case.scores, 22, count) - wanted) ** 2 / wanted).sum())
     assert chi_square_tail(statistic, len(wanted) - 1) > ALARM
 
 
@@ -61,18 +63,19 @@ def test_losses_of_every_small_neighbor_stay_below_epsilon(case: SelectionCase) 
 
 @pytest.mark.each(2)
 @EVERY
-def test_audited_epsilon_is_below_the_claim(case: SelectionCase) -> None:
+@COUNTS
+def test_audited_epsilon_is_below_the_claim(case: SelectionCase, count: int) -> None:
     """Clopper-Pearson bounds on every set of indices, shared over 2^n sets and two directions."""
     from scipy.stats import beta
 
-    here, there = chosen(case, case.scores, 22), chosen(case, case.neighbor, 23)
+    here, there = chosen(case, case.scores, 22, count), chosen(case, case.neighbor, 23, count)
     n = len(case.scores)
     alarm = ALARM / (4 * 2**n)
     for members in itertools.product((False, True), repeat=n):
         a, b = int(here[list(members)].sum()), int(there[list(members)].sum())
         for k, other in ((a, b), (b, a)):
-            low = float(beta.ppf(alarm, k, COUNT - k + 1)) if k else 0.0
-            high = float(beta.ppf(1 - alarm, other + 1, COUNT - other)) if other < COUNT else 1.0
+            low = float(beta.ppf(alarm, k, count - k + 1)) if k else 0.0
+            high = float(beta.ppf(1 - alarm, other + 1, count - other)) if other < count else 1.0
             assert low <= high * math.exp(case.epsilon)
 
 

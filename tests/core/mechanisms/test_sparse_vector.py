@@ -91,8 +91,9 @@ def run(made: SparseVector, answers: tuple[int, ...], rng: Rng) -> tuple[bool, .
 
 @pytest.mark.each(3)
 @pytest.mark.parametrize("made", [ONE, TWO, COUNTS, EACH], ids=["one", "two", "monotone", "redrawn"])
-def test_law_by_chi_square(made: SparseVector) -> None:
-    answers, rng, count = (-1, 2, 0, 3), Rng.seeded(31), 8000
+@pytest.mark.parametrize("count", [4_000, pytest.param(40_000, marks=pytest.mark.deep)])
+def test_law_by_chi_square(made: SparseVector, count: int) -> None:
+    answers, rng = (-1, 2, 0, 3), Rng.seeded(31)
     kinds = outcomes(4, made.crossings)
     wanted = np.array([count * transcript_probability(made, answers[: len(o)], o) for o in kinds])
     assert wanted.sum() == pytest.approx(count, rel=1e-9)
@@ -103,6 +104,7 @@ def test_law_by_chi_square(made: SparseVector) -> None:
     assert chi_square_tail(statistic, len(kinds) - 1) > ALARM
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     "made",
     [ONE, TWO, SparseVector(Fraction(2), Fraction(3), 2), COUNTS, SparseVector(Fraction(3, 2), Fraction(2), 1, True)],

@@ -79,6 +79,7 @@ def test_laplace_blocks_have_the_law_at_large_scales(scale: int) -> None:
     assert fit_uniform(scale, discrete_laplace(scale, Rng.seeded(2), 1_000_000)) > FALSE_ALARM
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("scale", SCALES)
 def test_single_and_textbook_laplace_have_the_law(scale: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""
@@ -100,6 +101,14 @@ def test_single_and_textbook_gaussian_have_the_law(variance: Fraction) -> None:
     rng = Rng.seeded(5)
     assert fit("gaussian", variance, np.array([discrete_gaussian(variance, rng) for _ in range(10_000)])) > FALSE_ALARM
     assert fit("gaussian", variance, np.array([textbook_gaussian(variance, rng) for _ in range(2_000)])) > FALSE_ALARM
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("variance", VARIANCES)
+def test_200_000_single_gaussian_draws_have_the_law(variance: Fraction) -> None:
+    """False alarm 1e-6."""
+    rng = Rng.seeded(5)
+    assert fit("gaussian", variance, np.array([discrete_gaussian(variance, rng) for _ in range(200_000)])) > FALSE_ALARM
 
 
 def test_ways_agree_with_each_other_and_with_opendp() -> None:

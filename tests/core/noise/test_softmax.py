@@ -68,16 +68,17 @@ def test_law_of_arrays_and_of_single_draws(case: tuple[list[int], Fraction, list
 
 @pytest.mark.each(3)
 @pytest.mark.parametrize("case", CASES[:5], ids=str)
+@pytest.mark.parametrize("draws", [5_000, pytest.param(60_000, marks=pytest.mark.deep)])
 def test_law_where_few_tickets_are_sure(
-    case: tuple[list[int], Fraction, list[int] | None], monkeypatch: pytest.MonkeyPatch
+    case: tuple[list[int], Fraction, list[int] | None], draws: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pad of 1/2 and urns of a few tickets leave most draws to exact coins: the law stays the same."""
     monkeypatch.setattr(softmax, "_PAD", 0.5)
     monkeypatch.setattr(softmax, "_TICKET_BITS", 3)
     urn, law = urn_of(case), exact_law(*case)
     assert int(urn.ends[-1]) < 30
-    found = np.bincount(urn.sample(Rng.seeded(3), 12_000), minlength=len(law))
-    assert chi_square(found.tolist(), [12_000 * p for p in law]) > FALSE_ALARM
+    found = np.bincount(urn.sample(Rng.seeded(3), draws), minlength=len(law))
+    assert chi_square(found.tolist(), [draws * p for p in law]) > FALSE_ALARM
 
 
 @given(

@@ -90,16 +90,19 @@ def test_the_losses_of_several_questions_add_up(tmp_path: Path, cap: str, questi
         if more:
             power = sd.risk.test_power(level=0.05, most=0.99, delta=Fraction(questions, 10**6))
             assert several.upper == power.upper
-    fewer = choose_for_table(project, query=AVERAGE, error="1/2", rows=30, attacker_prior=0.5, max_posterior=0.51)
-    many = choose_for_table(
-        project, query=AVERAGE, error="1/2", rows=30, attacker_prior=0.5, max_posterior=0.51, questions=questions
-    )
+
+
+def test_a_conflict_of_several_questions_names_as_many_times_the_rows(tmp_path: Path) -> None:
+    project = load(tmp_path)
+    asked: dict[str, Any] = {"query": AVERAGE, "error": "1/2", "rows": 30, "attacker_prior": 0.5, "max_posterior": 0.51}
+    fewer = choose_for_table(project, **asked)
+    many = choose_for_table(project, **asked, questions=7)
     assert fewer.choice.conflict is not None
     assert many.choice.conflict is not None
     least, most = fewer.choice.conflict.smallest_n, many.choice.conflict.smallest_n
     assert least is not None
     assert most is not None
-    assert most == pytest.approx(questions * least, rel=0.05)
+    assert most == pytest.approx(7 * least, rel=0.05)
 
 
 def test_requirements_by_half_and_other_tables_are_refused(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def cases(draw: st.DrawFn) -> tuple[Worlds, BruteForce]:
 EPSILONS = st.floats(0.05, 8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(cases(), EPSILONS)
 def test_risk_and_bound_agree_with_brute_force(case: tuple[Worlds, BruteForce], epsilon: float) -> None:
     w, plain = case
@@ -103,7 +103,7 @@ def test_risk_and_bound_agree_with_brute_force(case: tuple[Worlds, BruteForce], 
     assert w.risk(epsilon=epsilon) <= w.risk_bound(epsilon=epsilon) * (1 + 1e-12)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases(), EPSILONS, st.floats(-20, 20), st.data())
 def test_posteriors_agree_with_brute_force(
     case: tuple[Worlds, BruteForce], epsilon: float, output: float, data: st.DataObject
@@ -123,7 +123,7 @@ def test_posteriors_agree_with_brute_force(
     assert w.record_risk(value, output=output, epsilon=epsilon) == pytest.approx(max(inside), abs=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(cases(), st.floats(0.01, 0.99))
 def test_epsilon_for_is_the_largest_feasible(case: tuple[Worlds, BruteForce], share: float) -> None:
     w, plain = case
@@ -142,7 +142,7 @@ def test_epsilon_for_is_the_largest_feasible(case: tuple[Worlds, BruteForce], sh
     assert w.risk_bound(epsilon=bound) <= wanted < w.risk_bound(epsilon=bound * (1 + 1e-9))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=9), st.sampled_from(QUERIES), st.data())
 def test_counts_are_exact(universe: list[Any], query: str, data: st.DataObject) -> None:
     size = data.draw(st.integers(1, len(universe)))

@@ -144,9 +144,23 @@ def compare_std(cell: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(cell=cells(), neighbors=st.sampled_from(["add_remove", "replace"]))
 def test_within_never_falls_and_local_is_at_most_global(query: str, cell: dict[str, Any], neighbors: str) -> None:
+    compare_distances(query, cell, neighbors)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("query", QUERIES)
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(cell=cells(), neighbors=st.sampled_from(["add_remove", "replace"]))
+def test_within_never_falls_and_local_is_at_most_global_widely(
+    query: str, cell: dict[str, Any], neighbors: str
+) -> None:
+    compare_distances(query, cell, neighbors)
+
+
+def compare_distances(query: str, cell: dict[str, Any], neighbors: str) -> None:
     for local in (False, True):
         before = 0.0
         for k in range(1, 5):

@@ -195,7 +195,7 @@ curved = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(text=curved, lower=st.integers(-4, 3), width=st.sampled_from([0.25, 1, 2, 5]))
 def test_no_two_points_beat_the_bound_of_curves(text: str, lower: int, width: float) -> None:
     result = function_sensitivity(text, lower=lower, upper=lower + width)
@@ -210,7 +210,7 @@ def test_no_two_points_beat_the_bound_of_curves(text: str, lower: int, width: fl
         assert result.value == pytest.approx(largest, rel=1e-6, abs=1e-9)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(text=expressions, lower=st.integers(-5, 3), width=st.sampled_from([0, 0.25, 0.5, 1, 2.5, 6]))
 def test_no_two_points_beat_the_bound(text: str, lower: int, width: float) -> None:
     made = function_sensitivity(text, lower=lower, upper=lower + width)
@@ -229,7 +229,7 @@ def test_no_two_points_beat_the_bound(text: str, lower: int, width: float) -> No
         assert made.value == pytest.approx(largest, rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(text=expressions)
 def test_bounds_on_x_only_help(text: str) -> None:
     wide, narrow = (function_sensitivity(text, lower=a, upper=b).value for a, b in ((-8, 8), (-1, 2)))

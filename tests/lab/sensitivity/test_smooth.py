@@ -71,6 +71,7 @@ def check_brute(query: str, relation: str, grid: tuple[float, ...], largest: int
             assert made[k] <= (grid[-1] - grid[0]) ** (2 if query == "var" else 1)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("query", QUERIES)
 def test_brute_force_never_beats_what_is_claimed(query: str, relation: str) -> None:
@@ -86,6 +87,7 @@ def test_brute_force_never_beats_what_is_claimed_on_wider_domains(query: str, re
     check_brute(query, relation, (-1.0, -0.5, 0.0, 0.25, 0.5, 1.0), 6 if relation == "add_remove" else 5)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_move_takes_every_level_at_most_to_the_next(query: str, relation: str) -> None:
@@ -124,7 +126,7 @@ def test_smooth_and_at_least_the_change_seen(
     assert min(a, b) >= changed - 1e-9
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     data=st.lists(values, max_size=60),
     query=st.sampled_from(QUERIES),
@@ -142,7 +144,7 @@ def test_the_fast_maximum_is_the_maximum_over_all_distances(
     assert terms[min(made.distance, len(terms) - 1)] == pytest.approx(terms.max(), rel=1e-10, abs=1e-280)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(pair=neighboring(), query=st.sampled_from(QUERIES), bound=st.sampled_from([0, 0.1, 0.3, 1, 2.5, 4.9, 9.9]))
 def test_the_distance_to_instability_changes_by_one_at_most(
     pair: tuple[str, list[float], list[float]], query: str, bound: float
@@ -152,7 +154,7 @@ def test_the_distance_to_instability_changes_by_one_at_most(
     assert a == b or abs(a - b) <= 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     data=st.lists(values, max_size=30),
     query=st.sampled_from(QUERIES),

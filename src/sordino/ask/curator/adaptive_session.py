@@ -45,8 +45,8 @@ from sordino.ask.queries.queryable import (
     Queryable,
     ReleaseContent,
     Scan,
-    ScanQuery,
     VectorQuery,
+    has_scans,
     is_monotone,
 )
 from sordino.core.accounting.composition import charge_amounts
@@ -275,33 +275,29 @@ class AdaptiveSession:
 
     def select(self, candidates: Sequence[Inquiry], loss: Loss) -> Release:
         """Return the place of about the largest answer, by the cheapest selection for this loss."""
-        candidates = list(candidates)
-        sensitivity, _ = self._measure(candidates)
-        monotone = is_monotone(candidates, self._neighbors)
-        mechanism = best_selection(candidates=len(candidates), sensitivity=sensitivity, loss=loss, monotone=monotone)
-        self._write(*candidates)
+        vectors, sensitivity, _ = self._measure(candidates)
+        monotone = is_monotone(vectors, self._neighbors)
+        mechanism = best_selection(candidates=len(vectors), sensitivity=sensitivity, loss=loss, monotone=monotone)
+        self._write(*vectors)
         cost = self._charge(mechanism.event)
-        exact_scores = [self._exact_score(c) for c in candidates]
-        words = f"the largest of {len(candidates)} answers, such as {candidates[0].describe()}"
+        exact_scores = [self._exact_score(c) for c in vectors]
+        words = f"the largest of {len(vectors)} answers, such as {vectors[0].describe()}"
         place = PointEstimate((mechanism.release(exact_scores, self._rng),), Fraction(1))
         output = Output("chosen", place, mechanism.describe())
         return self._make_release(words, ((), (output,)), mechanism.event, cost)
 
     def above(self, queries: Iterable[Inquiry], threshold: Number, loss: Loss) -> Release:
         """Return the place of the first query whose answer is about above `threshold`, by AboveThreshold."""
-        candidates = list(queries)
-        sensitivity, unit = self._measure(candidates)
+        vectors, sensitivity, unit = self._measure(queries)
         epsilon = pure_epsilon(loss)
-        mechanism = SparseVector(sensitivity, epsilon, crossings=1, monotone=is_monotone(candidates, self._neighbors))
-        self._write(*candidates)
+        mechanism = SparseVector(sensitivity, epsilon, crossings=1, monotone=is_monotone(vectors, self._neighbors))
+        self._write(*vectors)
         cost = self._charge(mechanism.event)
         level = to_fraction(threshold, name="threshold") / unit
         session = mechanism.session(-(-level.numerator // level.denominator), self._rng)
-        place = next((i for i, q in enumerate(candidates) if session.above(self._exact_score(q))), None)
+        place = next((i for i, q in enumerate(vectors) if session.above(self._exact_score(q))), None)
         output = Output("above", PointEstimate((place,), Fraction(1)), mechanism.describe())
-        words = (
-            f"the first of {len(candidates)} answers above {format_number(to_fraction(threshold, name='threshold'))}"
-        )
+        words = f"the first of {len(vectors)} answers above {format_number(to_fraction(threshold, name='threshold'))}"
         return self._make_release(words, ((), (output,)), mechanism.event, cost)
 
     def spend(self, event: Event) -> None:
@@ -399,15 +395,15 @@ class AdaptiveSession:
     def _exact(self, query: VectorQuery) -> Sequence[Any]:
         # one scan at a time, and none after the end
         with self._guard.hold():
-            if isinstance(query, CountsQuery):
-                return query.from_counts(self._count_cache.count(query.tables), self._domain)
-            assert isinstance(query, ScanQuery)
-            return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
+            if has_scans(query):
+                return query.exact_vectors([self._scan(s) for s in query.scans(self._domain)], self._domain)
+            assert isinstance(query, CountsQuery)
+            return query.from_counts(self._count_cache.count(query.tables), self._domain)
 
     def _write(self, *queries: Inquiry) -> None:
         """Write the statements of all scans, before the charge; raises QuestionRefused where the engine cannot express one."""
         for query in queries:
-            for scan in query.scans(self._domain) if isinstance(query, ScanQuery) else ():
+            for scan in query.scans(self._domain) if has_scans(query) else ():
                 if scan.key not in self._statements:
                     self._statements[scan.key] = self._rows.write(scan.select(self._rows.primitives()))
 
@@ -416,23 +412,28 @@ class AdaptiveSession:
             self._tables[scan.key] = self._rows.run(self._statements[scan.key])
         return self._tables[scan.key]
 
-    def _measure(self, candidates: Sequence[Inquiry]) -> tuple[Fraction, Fraction]:
-        """Return the largest sensitivity of the candidates, in steps, and the unit that all share."""
+    def _measure(self, candidates: Iterable[Inquiry]) -> tuple[Sequence[VectorQuery], Fraction, Fraction]:
+        """Return the candidates, their largest sensitivity in steps, and the unit that all share."""
+        candidates = list(candidates)
         if not candidates:
             raise QuestionRefused("a selection needs at least one candidate")
+        # All at once: hundreds of candidates share one histogram, whose thousand edges are walked once.
+        refuse_foreign(candidates)
+        one_of_each = {type(candidate): candidate for candidate in candidates}
+        if not all(isinstance(candidate, VectorQuery) for candidate in one_of_each.values()):
+            raise QuestionRefused("a candidate is a vector query of one number")
+        vectors = cast(Sequence[VectorQuery], candidates)
         measures = []
-        for candidate in candidates:
-            refuse_foreign(candidate)
-            parts = candidate.parts(self._domain, self._neighbors) if isinstance(candidate, VectorQuery) else ()
-            if len(parts) != 1 or not isinstance(candidate, VectorQuery):
+        for vector in vectors:
+            parts = vector.parts(self._domain, self._neighbors)
+            if len(parts) != 1:
                 raise QuestionRefused("a candidate is a vector query of one number")
-            measures.append((parts[0][0].linf, candidate.unit))
+            measures.append((parts[0][0].linf, vector.unit))
         if len({unit for _, unit in measures}) != 1:
             raise QuestionRefused("candidates must be measured in one unit")
-        return max(moved for moved, _ in measures), measures[0][1]
+        return vectors, max(moved for moved, _ in measures), measures[0][1]
 
-    def _exact_score(self, candidate: Inquiry) -> int:
-        assert isinstance(candidate, VectorQuery)
+    def _exact_score(self, candidate: VectorQuery) -> int:
         return int(self._exact(candidate)[0][0])
 
 

@@ -31,7 +31,7 @@ from sordino.ask.curator.plan import (
 from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.ask.queries.query import refuse_foreign
-from sordino.ask.queries.queryable import LossTooSmall, PreparedAlgorithm, ReleaseContent, ScanQuery, VectorQuery
+from sordino.ask.queries.queryable import LossTooSmall, PreparedAlgorithm, ReleaseContent, VectorQuery, has_scans
 from sordino.ask.queries.row_steps import RowStep, step_domain, step_neighbors
 from sordino.ask.queries.tabulation import Tabulation
 from sordino.core.accounting.events import LaplaceEvent
@@ -120,7 +120,7 @@ class AlgorithmProcedure(Procedure):
         rows = self._follow(rows)
         statements: dict[str, Statement] = {}
         for query in self.prepared.queries():
-            for scan in query.scans(self.table.domain) if isinstance(query, ScanQuery) else ():
+            for scan in query.scans(self.table.domain) if has_scans(query) else ():
                 if scan.key not in statements:
                     statements[scan.key] = rows.write(scan.select(rows.primitives()))
         return statements

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeGuard, TypeVar, Unpack, runtime_checkable
 
 from sordino.ask.queries.adaptive.marginal import ContingencyTable, Integers, SparseCounts, VectorShare
 from sordino.ask.queries.aggregation import Aggregation
@@ -85,6 +85,12 @@ class ScanQuery(Protocol):
 
 
 Inquiry = Aggregation | VectorQuery
+
+
+def has_scans(query: Inquiry) -> TypeGuard[ScanQuery]:
+    """Return whether a question is answered by SELECTs of its own."""
+    # As isinstance says, which looks for each member of a Protocol anew in each of hundreds of candidates.
+    return hasattr(query, "scans")
 
 
 def is_monotone(queries: Iterable[Inquiry], neighbors: Neighbors) -> bool:

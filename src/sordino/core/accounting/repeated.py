@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -124,19 +125,25 @@ class Repeated:
 
     def profile(self, grid: Grid) -> PrivacyLoss | None:
         """Return the losses of the whole, by squaring: as many compositions as `times` has binary digits, twice."""
-        from sordino.core.accounting.discretize import compose
+        return _compose_all(self, grid)
 
-        power = self.inner.profile(grid)
-        total = LaplaceEvent(0).profile(grid)
-        times = self.times
-        while power is not None:
-            if times % 2:
-                total = compose(total, power, grid)
-            times //= 2
-            if not times:
-                return total
-            power = compose(power, power, grid)
-        return None
+
+# A charge asks for the losses of one run at its plan, at its price and at its explanation, on the same few grids.
+@functools.lru_cache(4)
+def _compose_all(run: Repeated, grid: Grid) -> PrivacyLoss | None:
+    from sordino.core.accounting.discretize import compose
+
+    power = run.inner.profile(grid)
+    total = LaplaceEvent(0).profile(grid)
+    times = run.times
+    while power is not None:
+        if times % 2:
+            total = compose(total, power, grid)
+        times //= 2
+        if not times:
+            return total
+        power = compose(power, power, grid)
+    return None
 
 
 # ---- Events of others, by the names of their classes in dp_accounting

@@ -125,6 +125,7 @@ CELLS: list[tuple[str, list[str], dict[str, Any], str, list[Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("cells", "rules", "kind", "values"), [case[1:] for case in CELLS], ids=[case[0] for case in CELLS]
 )

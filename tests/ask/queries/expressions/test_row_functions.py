@@ -64,7 +64,7 @@ def holds(interval: Interval, value: int | None) -> bool:
     st.lists(st.tuples(st.integers(-50, 50), st.integers(-3, 4), st.integers(-16, 16)), min_size=1, max_size=30),
     st.fractions(-7, 7, max_denominator=12).filter(bool),
 )
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_division_and_remainders_are_exact(rows: list[tuple[int, int, int]], by: Fraction) -> None:
     cells: dict[str, list[Any]] = {"x": [x for x, _, _ in rows], "r": [r / 4 for _, _, r in rows]}
     for name, values in cells.items():
@@ -85,7 +85,7 @@ def test_division_and_remainders_are_exact(rows: list[tuple[int, int, int]], by:
 
 
 @given(st.lists(st.tuples(st.integers(-60, 60), st.integers(-4, 5)), min_size=1, max_size=30))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_a_quotient_of_columns_is_the_nearest_step_and_missing_at_zero(rows: list[tuple[int, int]]) -> None:
     cells = {"x": [x for x, _ in rows], "y": [y for _, y in rows], "p": [abs(y) + 1 for _, y in rows]}
     for top, bottom, least in (("x", "y", 0), ("x", "p", 1)):

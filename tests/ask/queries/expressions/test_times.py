@@ -78,7 +78,7 @@ KEYS: list[tuple[Expr, Callable[[Moment], Any]]] = [
 ]
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("zone", ZONES)
 def test_keys_are_what_python_says(zone: str) -> None:
     cells, domain = moments(zone), domain_of(zone)

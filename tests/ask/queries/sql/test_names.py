@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
 import random
@@ -32,6 +33,7 @@ DOMAIN = sd.Domain(
 )
 
 
+@functools.cache
 def table() -> pa.Table:
     rng = random.Random(4)
     days = pa.array([10957 + rng.randrange(731) for _ in range(400)], pa.int32()).cast(pa.date32())
@@ -46,11 +48,13 @@ def people() -> Any:
     return protect(table(), DOMAIN, budget=sd.PureDP(10**9), name="pums")
 
 
+@functools.cache
+def plain_rows() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect().register("pums", table())
+
+
 def plainly(text: str) -> pa.Table:
-    pums = table()
-    assert pums.num_rows
-    with duckdb.connect() as connection:
-        return connection.execute(text).to_arrow_table()
+    return plain_rows().execute(text).to_arrow_table()
 
 
 SWAPPED = "SELECT sex AS educ, educ AS sex, COUNT(*) AS n FROM pums GROUP BY sex, educ"

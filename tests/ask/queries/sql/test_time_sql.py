@@ -123,7 +123,7 @@ def is_near(one: Any, other: Any) -> bool:
     return bool(one == other or abs(one - other) <= 1e-2 * max(1, abs(other)))
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("text", ASKED.splitlines(), ids=lambda text: text[7:70])
 def test_answers_are_those_of_duckdb(flights: Any, text: str) -> None:
     connection = duckdb.connect()
