@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sordino.models.poisson import poisson_regression as poisson_regression
     from sordino.models.record import ModelCard as ModelCard
     from sordino.models.record import load as load
+    from sordino.models.theil_sen import TheilSenModel as TheilSenModel
+    from sordino.models.theil_sen import theil_sen as theil_sen
     from sordino.models.tree import TreeModel as TreeModel
     from sordino.models.tree import decision_tree as decision_tree
     from sordino.models.validation import ModelChoice as ModelChoice
