@@ -93,6 +93,7 @@ def arguments_for(name: str) -> dict[str, Any]:
     arguments: dict[str, Any] = {"depth": 2, "components": 1, "clusters": 2}
     if "x" in takes:
         arguments |= {"y": "pay" if name in ("linear_regression", "poisson_regression") else "yes", "x": ["age", "sex"]}
+        arguments |= {"y": "pay", "x": ["age"]} if name == "theil_sen" else {}
     else:
         arguments |= {"columns": ["age", "pay"]}
     return {key: value for key, value in arguments.items() if key in takes}

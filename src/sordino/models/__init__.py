@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from sordino.models.histograms import boosted_histograms as boosted_histograms
     from sordino.models.linear import LinearModel as LinearModel
     from sordino.models.linear import linear_regression as linear_regression
+    from sordino.models.median_lines import TheilSenModel as TheilSenModel
+    from sordino.models.median_lines import theil_sen as theil_sen
     from sordino.models.planning import ModelPlan as ModelPlan
     from sordino.models.planning import plan as plan
     from sordino.models.poisson import PoissonModel as PoissonModel
     from sordino.models.poisson import poisson_regression as poisson_regression
     from sordino.models.record import ModelCard as ModelCard
     from sordino.models.record import load as load
-    from sordino.models.theil_sen import TheilSenModel as TheilSenModel
-    from sordino.models.theil_sen import theil_sen as theil_sen
     from sordino.models.tree import TreeModel as TreeModel
     from sordino.models.tree import decision_tree as decision_tree
     from sordino.models.validation import ModelChoice as ModelChoice

@@ -43,8 +43,8 @@ class BucketLines:
     """A row step that makes lines of rows: the least squares of `y` on `x` in each bucket, read at two places of x.
 
     Each unit falls into one of `buckets` by a public hash, `hashings` times independently. `left` and `right` are places of x in
-    the steps of `ScaledNumber`; the two columns of a line are in parts of such steps of y, and cut to its declared range. A bucket
-    has a line where its rows have two different x at least.
+    the steps of `ScaledNumber`; the two columns of a line are in parts of such steps of y, and cut to its declared range. A
+    bucket has a line where its rows have two different x at least.
 
     Theorem. A unit more or less exchanges at most one line a hashing for at most one other; a unit that is replaced, at most two.
     So tables of lines are neighbors under replace with `hashings` rows a unit, and twice as many where the table is under replace
@@ -119,9 +119,7 @@ class BucketLines:
     def describe(self) -> str:
         """Return the step in words."""
         often = "" if self.hashings == 1 else f", {self.hashings} times"
-        return (
-            f"of the lines of {describe(self.y)} on {describe(self.x)} in {self.buckets:,} buckets by a public hash{often}"
-        )
+        return f"of the lines of {describe(self.y)} on {describe(self.x)} in {self.buckets:,} buckets by a public hash{often}"
 
     def plain(self) -> Any:
         """Return the step as canonical JSON data."""
@@ -184,7 +182,9 @@ def _tell_equal_rows_apart(rows: exp.Select) -> exp.Select:
 
     keys = [_column(name) for name in ("h", "x", "y")]
     number = exp.Window(this=exp.RowNumber(), partition_by=keys)
-    rows = _select([(_column("x"), "x"), (_column("y"), "y"), (_column("h"), "h"), (number, "r")], rows, "sordino_hashed")
+    rows = _select(
+        [(_column("x"), "x"), (_column("y"), "y"), (_column("h"), "h"), (number, "r")], rows, "sordino_hashed"
+    )
     moved = exp.Add(this=_column("h"), expression=_times(_within_hash(_column("r")), whole(_SPREAD[0])))
     rows = _select([(_column("x"), "x"), (_column("y"), "y"), (_within_hash(moved), "h")], rows, "sordino_numbered")
     for factor in _SPREAD:
@@ -264,9 +264,7 @@ def _draw_lines(sums: exp.Select, on: Primitives, places: Sequence[int], y: Scal
     read = [(_times(_column("n"), _column("d")), "q")]
     for name, place in zip((LEFT, RIGHT), places, strict=True):
         from_mean = _less(_times(_column("n"), whole(place)), _column("sx"))
-        numerator = exp.Add(
-            this=_times(_column("sy"), _column("d")), expression=_times(_column("c"), from_mean)
-        )
+        numerator = exp.Add(this=_times(_column("sy"), _column("d")), expression=_times(_column("c"), from_mean))
         read.append((_times(exp.paren(numerator), whole(parts)), name))
     # A bucket of one x has no line.
     read_lines = _select([(on.wide(of), name) for of, name in read], lines, "sordino_lines")

@@ -42,16 +42,16 @@ from sordino.models.record import PricedModel, Provenance, provenance_of, requir
 from sordino.models.validation import fit_validated
 
 Of = Literal["noise", "population"]
-# Units of a bucket in the mean. Of 2 to 6, 3 had about the least error in simulations of normal, heavy-tailed and contaminated
+# Rows of a bucket in the mean, or those of one unit where it has more. Of 2 to 6, 3 had about the least error in simulations of normal, heavy-tailed and contaminated
 # errors: fewer have lines that vary more, more have fewer lines, and outliers in more of them.
 _SIZE = 3
 # More hashings make the medians vary less as a sample, and leave their noise as it is; few gain anything beyond ten. Of many
 # units there are fewer, so that an engine groups no more than so many rows.
 _HASHINGS = 10
 _MOST_ROWS = 3_000_000
-# The shares of the loss: how many units there are, where the middle half of x lies, the medians, how far the lines are from
+# The shares of the loss: how many rows and units there are, where the middle half of x lies, the medians, how far the lines are from
 # them, and how many lines there are.
-_UNITS = Fraction(3, 100)
+_COUNTS = Fraction(3, 100)
 _PLACES = Fraction(12, 100)
 _MEDIANS = Fraction(62, 100)
 _SPREAD = Fraction(20, 100)
@@ -84,6 +84,16 @@ class TheilSenModel(PricedModel):
     def name(self) -> str:
         """The name of the column that y is predicted from."""
         return self.predictors.declared[0][0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the coefficients: one."""
+        return (self.name,)
+
+    @property
+    def undetermined(self) -> tuple[str, ...]:
+        """The coefficients that the noise hides."""
+        return (self.name, "intercept") if self.noise < 0 else ()
 
     @property
     def slope(self) -> float:
@@ -171,7 +181,7 @@ def theil_sen(
 ) -> TheilSenModel:
     """Return the Theil-Sen regression of the number `y` on the one number that `x` names, with one charge.
 
-    Units fall into buckets of about three by a public hash, ten times, or fewer of many units. The line of each bucket is read at
+    Units fall into buckets of about three rows by a public hash, ten times, or fewer of many rows. The line of each bucket is read at
     the quartiles of x, which are found first, and the median of what all lines say at each is the model's line there. So a
     tenth of outliers, or errors without a variance, hardly move it. With a delta too it draws by epsilon
     alone where that has the smaller error, and spends no delta. `validate=4` leaves one unit in four out, and scores
@@ -198,9 +208,11 @@ def theil_sen(
         f"rows fall into about {fit.step.buckets:,} buckets by a public hash, {fit.step.hashings} times; the medians are of the "
         "lines of all buckets"
     ]
-    notes += note_rows(fit.units, 2)
+    notes += note_rows(fit.rows, 2)
     if fit.noise < 0:
-        notes.append(f"there are about {max(fit.lines, 0):,.0f} lines, too few for this noise: the line may be anything")
+        notes.append(
+            f"there are about {max(fit.lines, 0):,.0f} lines, too few for this noise: the line may be anything"
+        )
     return TheilSenModel(
         y,
         predictors,
@@ -258,7 +270,7 @@ class _Fit:
     noise: float
     sample: float
     lines: float
-    units: float
+    rows: float
 
 
 def _record(fit: _Fit) -> ReleaseContent:
@@ -270,8 +282,7 @@ def _record(fit: _Fit) -> ReleaseContent:
 
 
 def _fit_medians(data: Queryable, x: str, y: str) -> _Fit:
-    """Ask how many units there are and where x lies, then for the medians of the lines, and how far lines are from them."""
-    unit = data.neighbors.id_column
+    """Ask how many rows there are and where x lies, then for the medians of the lines, and how far lines are from them."""
 
     def ask(question: Any, share: Fraction, step: BucketLines | None = None) -> list[Any]:
         asked = as_aggregation(question)
@@ -279,10 +290,11 @@ def _fit_medians(data: Queryable, x: str, y: str) -> _Fit:
             asked = replace(asked, steps=(step,))
         return [output.estimate for output in data.release(asked, take_share(data.loss, share)).outputs]
 
-    (counted,) = ask(count(x) if unit is None else count_distinct(unit), _UNITS)
-    units = float(counted.values()[0])
-    buckets = max(round(units / _SIZE), 1)
-    hashings = min(max(_MOST_ROWS // max(round(units), 1), 1), _HASHINGS)
+    unit = data.neighbors.id_column
+    counts = ask([count(x), *([] if unit is None else [count_distinct(unit)])], _COUNTS)
+    rows, units = (max(float(one.values()[0]), 1.0) for one in (counts[0], counts[-1]))
+    buckets = max(round(min(rows / _SIZE, units)), 1)
+    hashings = min(max(int(_MOST_ROWS / rows), 1), _HASHINGS)
     step = BucketLines(Name(x), Name(y), buckets, hashings, 0, 1)
     x_number, y_number = step.numbers(data.domain)
     quartiles = ask(quantiles(x, [Fraction(1, 4), Fraction(3, 4)]), _PLACES)
@@ -310,7 +322,7 @@ def _fit_medians(data: Queryable, x: str, y: str) -> _Fit:
         noise,
         sample,
         lines,
-        units,
+        rows,
     )
 
 
@@ -326,9 +338,7 @@ def _own_unit(number: ScaledNumber, step: float) -> float:
 
 def _find_places(x: ScaledNumber, quartiles: Sequence[float]) -> tuple[int, int]:
     """Return the quartiles in steps, moved apart where they coincide."""
-    left, right = sorted(
-        min(max(round((value - x.middle) / x.step), -x.width), x.width) for value in quartiles
-    )
+    left, right = sorted(min(max(round((value - x.middle) / x.step), -x.width), x.width) for value in quartiles)
     if left == right:
         left = max(left - x.width // _APART, -x.width)
         right = min(right + x.width // _APART, x.width)
