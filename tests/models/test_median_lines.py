@@ -321,7 +321,7 @@ def coverage(count: int, rows: int) -> tuple[float, float]:
         left, right = (round((at - x.middle) / x.step) for at in model.places)
         steps = replace(steps, buckets=int(words[words.index("about") + 1]), left=left, right=right)
         steps = replace(steps, hashings=int(words[words.index("times;") - 1]))
-        exact = table.ask(replace(as_aggregation([median(LEFT), median(RIGHT)]), steps=(steps,)), epsilon=10**7)
+        exact = table.ask(replace(as_aggregation([median(LEFT), median(RIGHT)]), steps=(steps,)), epsilon=10**6)
         at = [float(output.estimate.values()[0]) * y.step / line_parts(y) for output in exact.outputs]
         low, high = model.interval("x")
         noise.append(low <= (at[1] - at[0]) / (model.places[1] - model.places[0]) <= high)
@@ -329,10 +329,10 @@ def coverage(count: int, rows: int) -> tuple[float, float]:
 
 
 def test_the_interval_of_the_noise_covers_what_exact_medians_say() -> None:
-    """Of 25 draws below .8 has odds of about 1 in 1,000 where the coverage is .95."""
-    noise, population = coverage(25, 2000)
-    assert noise >= 0.8
-    assert population >= 0.8
+    """Of 8 draws fewer than 6 has odds of 1 in 170 where the coverage is .95; the deep test draws 300."""
+    noise, population = coverage(8, 2000)
+    assert noise >= 0.75
+    assert population >= 0.75
 
 
 @pytest.mark.deep

@@ -42,15 +42,16 @@ from sordino.models.record import PricedModel, Provenance, provenance_of, requir
 from sordino.models.validation import fit_validated
 
 Of = Literal["noise", "population"]
-# Rows of a bucket in the mean, or those of one unit where it has more. Of 2 to 6, 3 had about the least error in simulations of normal, heavy-tailed and contaminated
-# errors: fewer have lines that vary more, more have fewer lines, and outliers in more of them.
+# Rows of a bucket in the mean, or those of one unit where it has more. Of 2 to 6, 3 had about the least error in simulations of
+# normal, heavy-tailed and contaminated errors: lines of fewer rows vary more, and of more rows there are fewer lines, with an
+# outlier in more of them.
 _SIZE = 3
 # More hashings make the medians vary less as a sample, and leave their noise as it is; few gain anything beyond ten. Of many
 # units there are fewer, so that an engine groups no more than so many rows.
 _HASHINGS = 10
 _MOST_ROWS = 3_000_000
-# The shares of the loss: how many rows and units there are, where the middle half of x lies, the medians, how far the lines are from
-# them, and how many lines there are.
+# The shares of the loss: how many rows and units there are, where the middle half of x lies, the medians, how far the lines are
+# from them, and how many lines there are.
 _COUNTS = Fraction(3, 100)
 _PLACES = Fraction(12, 100)
 _MEDIANS = Fraction(62, 100)
@@ -181,11 +182,11 @@ def theil_sen(
 ) -> TheilSenModel:
     """Return the Theil-Sen regression of the number `y` on the one number that `x` names, with one charge.
 
-    Units fall into buckets of about three rows by a public hash, ten times, or fewer of many rows. The line of each bucket is read at
-    the quartiles of x, which are found first, and the median of what all lines say at each is the model's line there. So a
-    tenth of outliers, or errors without a variance, hardly move it. With a delta too it draws by epsilon
-    alone where that has the smaller error, and spends no delta. `validate=4` leaves one unit in four out, and scores
-    the model on them for 15% of the loss.
+    Units fall into buckets of about three rows by a public hash, ten times, or fewer of many rows. The line of each bucket is
+    read at the quartiles of x, which are found first, and the median of what all lines say at each is the model's line
+    there. So a tenth of outliers, or errors without a variance, hardly move it. With a delta too it draws by epsilon alone
+    where that has the smaller error, and spends no delta. `validate=4` leaves one unit in four out, and scores the model on
+    them for 15% of the loss.
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     (DPTheilSen: Alabi, McMillan, Sarathy, Smith, Vadhan 2022, "Differentially private simple linear regression", section 4.3,

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from sqlglot import exp
 
 import postgres_server as postgres
 import sordino as sd
@@ -20,6 +21,7 @@ from sordino.ask.curator.plan import DataAccess
 from sordino.ask.engines.postgres import PostgresEngine
 from sordino.ask.project.proposal import propose_project
 from sordino.ask.queries.aggregation import Grouping, compile_query
+from sordino.ask.queries.bucket_lines import BucketLines
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.ask.queries.gradient_vector import GradientVector, SteppedRegression, compile_steps
@@ -94,6 +96,17 @@ def exact_parts(engine: Any, domain: sd.Domain, question: Any) -> list[list[Frac
     flat = [part for several in found.parts for part in several]
     vectors = exact_vectors(engine.run(found.select(engine.primitives)), found)
     return [[x * part.unit for x in vector] for part, vector in zip(flat, vectors, strict=True)]
+
+
+def exact_lines(engine: Any) -> list[tuple[int, int]]:
+    """Return the lines of gain on age, of which cells are missing or beyond the bounds, in 60 buckets three times."""
+    step = BucketLines(Name("age"), Name("gain"), 60, 3, -1000, 1500)
+    access = DataAccess(engine).follow((step,), PEOPLE)
+    on = access.primitives()
+    columns = [exp.column(name) for name in step.names]
+    table = access.run(access.write(exp.Select(expressions=columns).from_(on.source())))
+    engine.close()
+    return sorted(zip(*(map(int, table.column(name).to_pylist()) for name in step.names), strict=True))
 
 
 def test_the_page_about_engines_is_true(postgres_server: postgres.Server, postgres_database: str) -> None:
@@ -171,6 +184,13 @@ def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, people: tuple[str
         vectors.append(exact)
     assert vectors[0] == vectors[1]
     assert sum(map(abs, vectors[0][1][0])) > 0
+
+
+def test_lines_of_buckets_are_those_of_duckdb(people: tuple[str, Path]) -> None:
+    unit = PrivacyUnit("id", max_rows=7)
+    lines = exact_lines(engine_of(people[1], PEOPLE, unit=unit, relation="people"))
+    assert lines == exact_lines(postgres_engine(people[0], PEOPLE, unit=unit))
+    assert len(lines) > 100
 
 
 def test_scans_are_shared_by_processes_and_steps_are_computed_once(people: tuple[str, Path]) -> None:

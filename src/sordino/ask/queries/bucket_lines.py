@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from sordino.ask.queries.aggregation import Grouping
@@ -113,7 +112,7 @@ class BucketLines:
         rows = exp.Select(expressions=columns).from_(on.source())
         if not on.has_units:
             rows = _tell_equal_rows_apart(rows)
-        sums = _sum_buckets(_throw_rows(rows, self.buckets, self.hashings), on, x, y)
+        sums = _sum_buckets(_throw_rows(rows, self.buckets, self.hashings), on)
         return on.of_groups(_draw_lines(sums, on, (self.left, self.right), y), numbers=self.names)
 
     def describe(self) -> str:
@@ -224,18 +223,18 @@ def _factors(count: int) -> list[int]:
     return factors
 
 
-def _sum_buckets(rows: exp.Select, on: Primitives, x: ScaledNumber, y: ScaledNumber) -> exp.Select:
+def _sum_buckets(rows: exp.Select, on: Primitives) -> exp.Select:
     """Return n, sx, sy, sxx and sxy of each bucket; all are 0 in one of too many rows."""
     from sqlglot import exp
 
-    products: dict[str, tuple[Any, int]] = {
-        "sx": (_column("x"), x.width),
-        "sy": (_column("y"), y.width),
-        "sxx": (_times(_column("x"), _column("x")), x.width**2),
-        "sxy": (_times(_column("x"), _column("y")), x.width * y.width),
+    products = {
+        "sx": _column("x"),
+        "sy": _column("y"),
+        "sxx": _times(_column("x"), _column("x")),
+        "sxy": _times(_column("x"), _column("y")),
     }
-    sums = [(exp.Count(this=exp.Star()), "n")]
-    sums += [(on.total(product, Fraction(most)), name) for name, (product, most) in products.items()]
+    # Products are below 2^42, and engines add up in more than 64 bits.
+    sums = [(exp.Count(this=exp.Star()), "n"), *((exp.Sum(this=of), name) for name, of in products.items())]
     grouped = _select(sums, rows, "sordino_thrown").group_by(_column("j"), _column("b"))
     # Cut before they are multiplied, also where an engine computes what it does not return.
     few = exp.LTE(this=_column("n"), expression=whole(_MOST_ROWS))
@@ -269,16 +268,17 @@ def _draw_lines(sums: exp.Select, on: Primitives, places: Sequence[int], y: Scal
     # A bucket of one x has no line.
     read_lines = _select([(on.wide(of), name) for of, name in read], lines, "sordino_lines")
     read_lines = read_lines.where(exp.GT(this=_column("d"), expression=whole(0)))
+    reach = _times(_column("q"), whole(most))
+    # Never negative, and the divisor never 0, also where an engine computes rows that it does not return.
+    above: list[tuple[Any, str]] = [(exp.Greatest(this=_column("q"), expressions=[whole(1)]), "q")]
+    for name in (LEFT, RIGHT):
+        from_below = exp.Greatest(this=_column(name), expressions=[exp.Neg(this=reach.copy())])
+        cut = exp.Least(this=from_below, expressions=[reach.copy()])
+        above.append((exp.paren(exp.Add(this=cut, expression=reach.copy())), name))
+    cut_lines = _select([(on.wide(of), name) for of, name in above], read_lines, "sordino_read")
     rounded = []
     for name in (LEFT, RIGHT):
-        reach = _times(_column("q"), whole(most))
-        cut = exp.Least(
-            this=exp.Greatest(this=_column(name), expressions=[exp.Neg(this=reach.copy())]), expressions=[reach.copy()]
-        )
-        # Never negative, and the divisor never 0, also where an engine computes rows that it does not return.
-        above = exp.paren(exp.Add(this=cut, expression=reach))
-        doubled = exp.Add(this=_times(above, whole(2)), expression=_column("q"))
-        divisor = _times(exp.Greatest(this=_column("q"), expressions=[whole(1)]), whole(2))
-        step = _less(_part(on.wide(exp.paren(doubled)), on.wide(divisor)), whole(most))
-        rounded.append((exp.Cast(this=step, to=exp.DataType.build("BIGINT")), name))
-    return _select(rounded, read_lines, "sordino_read")
+        doubled = exp.Add(this=_times(_column(name), whole(2)), expression=_column("q"))
+        part = _part(on.wide(exp.paren(doubled)), on.wide(_times(_column("q"), whole(2))))
+        rounded.append((exp.Cast(this=_less(part, whole(most)), to=exp.DataType.build("BIGINT")), name))
+    return _select(rounded, cut_lines, "sordino_cut")
