@@ -309,7 +309,7 @@ class CurvatureMatrix:
         text = f"{self.question.identity()} in {self.frame} at {self.coefficients} {self.most_error}"
 
         def select(of: Any, on: Primitives) -> exp.Select:
-            tree: exp.Select = of(compiled.columns, _curved_rows(compiled, self, on), on)
+            tree: exp.Select = of(compiled.columns, _curved_rows(compiled, self, on))
             return tree
 
         scans = [Scan(f"curvature {text}", functools.partial(select, select_products))]
@@ -431,15 +431,15 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     rows = exp.Select(expressions=read).from_(rows).subquery("sordino_read")
     wrong = exp.Select(expressions=[*map(_column, names), exp.alias_(exp.paren(error), "r")]).from_(rows)
     weighted = exp.Mul(this=_column("w"), expression=_column("r"))
-    largest = Fraction(WEIGHT * ERROR)
-    totals = [exp.alias_(on.total(weighted.copy(), largest), "t0")]
-    for i, number in enumerate(compiled.columns.numbers):
+    # Not `total`, which names steps of the rows: these have been selected.
+    totals = [exp.alias_(exp.Sum(this=weighted.copy()), "t0")]
+    for i in range(count):
         product = exp.Mul(this=weighted.copy(), expression=_column(f"z{i}"))
-        totals.append(exp.alias_(on.total(product, largest * 2 * number.width), f"s{i}"))
+        totals.append(exp.alias_(exp.Sum(this=product), f"s{i}"))
     outer: list[Any] = [_column("fold"), *map(_column, keys)]
     left_out: Any = whole(0)
     if keys:
-        left_out = exp.Anonymous(this="GROUPING", expressions=list(map(_column, keys)))
+        left_out = exp.Anonymous(this="GROUPING", expressions=list(map(_column, ("fold", *keys))))
     outer += [exp.alias_(left_out, "left_out"), *totals]
     select: exp.Select = exp.Select(expressions=outer).from_(wrong.subquery("sordino_errors"))
     if not keys:
@@ -617,7 +617,7 @@ def _select_scores(compiled: CompiledSteps, counts: ScoreCounts, on: Primitives)
     cells += [] if weight is None else [exp.alias_(_column("b1"), "u")]
     coded = exp.Select(expressions=cells).from_(rows)
     coded = coded.where(exp.EQ(this=_column("fold"), expression=whole(0)))
-    total = exp.Count(this=exp.Star()) if weight is None else on.total(_column("u"), Fraction(WEIGHT))
+    total = exp.Count(this=exp.Star()) if weight is None else exp.Sum(this=_column("u"))
     outer = [_column("c"), _column("bin"), exp.alias_(total, "t0")]
     select: exp.Select = exp.Select(expressions=outer).from_(coded.subquery("sordino_codes"))
     return select.group_by(_column("c"), _column("bin"))
