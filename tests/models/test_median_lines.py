@@ -199,6 +199,8 @@ def test_rows_of_a_promised_unit_count_one_by_one() -> None:
     assert step(2, 3).neighbors(Neighbors("add_remove", promised)).contributions == 15
     assert step(2, 3).neighbors(Neighbors("replace", promised)).contributions == 30
     assert step(2, 3).neighbors(Neighbors("add_remove", None, copies=2)).contributions == 6
+    joined = Neighbors("add_remove", sd.PrivacyUnit("id", max_rows=1), copies=2, capped=False)
+    assert step(2, 3).neighbors(joined).contributions == 6
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_rows_of_a_promised_unit_count_one_by_one() -> None:
     ],
     ids=str,
 )
-def test_a_step_that_an_engine_could_not_hold_is_refused(wrong: dict[str, int]) -> None:
+def test_a_step_that_an_engine_could_not_hold_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(QuestionRefused, match="lines are"):
         replace(step(), **wrong).domain(DOMAIN)
 

@@ -90,7 +90,9 @@ class BucketLines:
 
     def neighbors(self, neighbors: Neighbors) -> Neighbors:
         """Return the relation of the lines."""
-        rows = 1 if neighbors.id_column is not None else neighbors.contributions
+        # Rows that are each made of all rows of a unit, and then joined, are no longer named by it.
+        is_named = neighbors.id_column is not None and neighbors.capped
+        rows = 1 if is_named else neighbors.contributions
         sides = 2 if neighbors.relation == "replace" else 1
         return Neighbors("replace", None, copies=self.hashings * rows * sides)
 
@@ -201,7 +203,7 @@ def _throw_rows(rows: exp.Select, buckets: int, hashings: int) -> exp.Select:
     """
     from sqlglot import exp
 
-    one = [
+    one: list[Any] = [
         exp.Select(expressions=[exp.alias_(whole(j), "j"), exp.alias_(whole(factor), "f")])
         for j, factor in enumerate(_factors(hashings))
     ]
