@@ -292,6 +292,15 @@ def test_it_is_fitted_for_rho_and_to_joined_rows_and_folds() -> None:
     assert model.lines == pytest.approx(0.75 * sd.models.theil_sen(table, y="y", x=["x"], rho=2).lines, rel=0.08)
 
 
+def test_it_is_chosen_where_outliers_lead_least_squares_astray() -> None:
+    table = table_of(draw(8000, 5), 1)
+    choice = sd.models.choose(
+        ["linear_regression", "theil_sen"], table, y="y", x=["x"], validate=4, epsilon=8, delta="1e-6"
+    )
+    assert choice.name == "theil_sen"
+    assert choice.model.slope == pytest.approx(2, abs=0.3)
+
+
 def test_too_few_lines_for_the_noise_are_said() -> None:
     model = sd.models.theil_sen(table_of(draw(40, 1), 2), y="y", x=["x"], epsilon="0.1")
     assert model.interval("x") == (-math.inf, math.inf)
