@@ -309,6 +309,13 @@ def test_too_few_lines_for_the_noise_are_said() -> None:
     assert set(model.undetermined) == {"x", "intercept"}
 
 
+def test_a_number_of_lines_that_noise_made_large_makes_no_interval() -> None:
+    """Of 200 rows there are some 530 lines, and their number has noise of 333: half of such fits had an interval by it alone."""
+    for seed in range(4):
+        model = sd.models.theil_sen(table_of(draw(200, seed), seed), y="y", x=["x"], epsilon=1)
+        assert model.interval("x") == (-math.inf, math.inf)
+
+
 def test_one_value_of_x_still_has_two_places() -> None:
     rows = draw(300, 1)
     rows["x"] = np.full(300, 7.0)

@@ -310,7 +310,8 @@ def _fit_medians(data: Queryable, x: str, y: str) -> _Fit:
     lines = max(float(counted_lines.values()[0]), 1.0)
     rate = min(_rate_of(one) for one in medians)
     noise = sample = -1.0
-    if math.log(20) / rate < _FAR * lines:
+    # Of the lines that there are at least: their number is noisy too.
+    if math.log(20) / rate < _FAR * (lines - float(counted_lines.errors(0.95)[0])):
         # Half of the lines lie within the median distance d of both, so half within d / 2 of each: between these their density is
         # 1 / (2 d) a step. A rank errs by Laplace noise of this rate.
         far = (float(middle.values()[0]) + 1) * y_number.step / parts
