@@ -45,17 +45,25 @@ DOMAIN = sd.Domain(
         "yes": sd.Boolean(),
         "visits": sd.Integer(0, 40),
         "id": sd.Identifier(),
+        "u": sd.Real(0, 3, resolution="0.5"),
     }
 )
 BUDGET = sd.ApproxDP(10**7, "0.1")
 
 
-def question(link: Link = "logistic", numbers: str = "a b", categories: str = "c", folds: int = 1) -> SteppedRegression:
+def question(
+    link: Link = "logistic",
+    numbers: str = "a b",
+    categories: str = "c",
+    folds: int = 1,
+    weight: str | None = None,
+) -> SteppedRegression:
     def groups(names: str) -> tuple[Grouping, ...]:
         return tuple(Grouping(name, Name(name)) for name in names.split())
 
     target = "yes" if link == "logistic" else "visits"
-    return SteppedRegression(groups(target)[0], link, groups(numbers), groups(categories), folds)
+    by = None if weight is None else groups(weight)[0]
+    return SteppedRegression(groups(target)[0], link, groups(numbers), groups(categories), folds, by)
 
 
 def rows(count: int = 300, *, seed: int = 3) -> pd.DataFrame:
@@ -69,6 +77,7 @@ def rows(count: int = 300, *, seed: int = 3) -> pd.DataFrame:
     visits = np.minimum(draws.poisson(np.exp(score)), 40)
     table = pd.DataFrame({"a": a, "b": b, "c": c, "yes": yes, "visits": visits})
     table["id"] = [f"u{i % 60}" for i in range(count)]
+    table["u"] = draws.choice([0.0, 0.5, 1.5, 3.0], count)
     return table
 
 
@@ -91,9 +100,10 @@ FRAME = Frame((0, 0), (2048, 2048), Fraction(3))
 
 @pytest.mark.parametrize("link", ["logistic", "poisson", "linear"])
 @pytest.mark.parametrize(("numbers", "categories"), [("a b", "c"), ("a b", ""), ("", "c")])
-def test_the_gradient_is_that_of_plain_sums(link: Link, numbers: str, categories: str) -> None:
+@pytest.mark.parametrize("weight", [None, "u"])
+def test_the_gradient_is_that_of_plain_sums(link: Link, numbers: str, categories: str, weight: str | None) -> None:
     frame = rows()
-    asked = question(link, numbers, categories)
+    asked = question(link, numbers, categories, weight=weight)
     size = compile_steps(asked, DOMAIN).cells
     coefficients = np.linspace(0.4, -0.7, size)
     used = FRAME if numbers else Frame((), (), Fraction(2))
@@ -108,7 +118,8 @@ def test_the_gradient_is_that_of_plain_sums(link: Link, numbers: str, categories
     if categories:
         columns += [frame["c"] == value for value in ("p", "q", "r")]
     z = np.column_stack(columns).astype(float)
-    weights = np.minimum(1, float(used.limit) / (z**2).sum(axis=1))
+    own = np.ones(len(frame)) if weight is None else frame["u"].to_numpy() / 3
+    weights = np.minimum(own, float(used.limit) / (z**2).sum(axis=1))
     score = z @ coefficients
     if link == "logistic":
         errors = 1 / (1 + np.exp(-score)) - frame["yes"]
@@ -117,7 +128,7 @@ def test_the_gradient_is_that_of_plain_sums(link: Link, numbers: str, categories
         number: Any = compile_steps(asked, DOMAIN).target
         predicted = np.exp(score) if link == "poisson" else number.middle + most * number.step * score
         errors = np.clip((predicted - frame["visits"]) / (most * number.step), -1, 1)
-    assert exact == pytest.approx(z.T @ (weights * errors), abs=0.008 * len(frame))
+    assert exact == pytest.approx(z.T @ (weights * errors), abs=0.008 * own.sum())
 
 
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
@@ -150,13 +161,26 @@ SMALL = sd.Domain(
         "c": sd.Category(["p", "q"]),
         "yes": sd.Boolean(),
         "visits": sd.Integer(0, 9),
+        "u": sd.Real(0, 3, resolution="0.5"),
     }
 )
 CELLS: list[tuple[Any, ...]] = [
-    *((*cells, yes, 9 if yes else 0) for *cells, yes in itertools.product([0, 2], [-1, 1], ["p", "q"], [False, True])),
-    (None, 0, "p", True, 1),
+    *(
+        (*cells, yes, 9 if yes else 0, 3.0)
+        for *cells, yes in itertools.product([0, 2], [-1, 1], ["p", "q"], [False, True])
+    ),
+    (None, 0, "p", True, 1, 1.0),
 ]
-KINDS = {"a": pa.int64(), "b": pa.int64(), "c": pa.string(), "yes": pa.bool_(), "visits": pa.int64()}
+# Weights at both ends, in the middle, beyond the bounds, and missing.
+WEIGHED = [*((*cells[:-1], u) for cells in CELLS[::3] for u in (0.0, 1.0, 9.0)), (*CELLS[0][:-1], None)]
+KINDS = {
+    "a": pa.int64(),
+    "b": pa.int64(),
+    "c": pa.string(),
+    "yes": pa.bool_(),
+    "visits": pa.int64(),
+    "u": pa.float64(),
+}
 
 
 @pytest.mark.each(7)
@@ -164,18 +188,21 @@ KINDS = {"a": pa.int64(), "b": pa.int64(), "c": pa.string(), "yes": pa.bool_(), 
 @pytest.mark.parametrize("scale", [4096, 300])
 @pytest.mark.parametrize("size", [0, 64])
 @pytest.mark.parametrize("kind", [GradientVector, CurvatureMatrix])
-def test_no_row_moves_the_gradient_or_its_curvature_further(kind: Any, link: Link, scale: int, size: int) -> None:
+@pytest.mark.parametrize("weight", [None, "u"])
+def test_no_row_moves_the_gradient_or_its_curvature_further(
+    kind: Any, link: Link, scale: int, size: int, weight: str | None
+) -> None:
     if kind is CurvatureMatrix and link == "linear":
         with pytest.raises(QuestionRefused, match="its moments"):
             CurvatureMatrix(question(link), FRAME, (0,) * 6).parts(DOMAIN, Neighbors("add_remove", None))
         return
-    asked = question(link)
+    asked = question(link, weight=weight)
     frame = Frame((500, -1000), (scale, scale), Fraction(6))
     signs = [1, -1, 1, 1, -1]
     coefficients = tuple(sign * size * COEFFICIENT for sign in signs)
     query = kind(asked, frame, coefficients, 2000)
     vectors = []
-    for cells in [None, *CELLS]:
+    for cells in [None, *(CELLS if weight is None else WEIGHED)]:
         one = {
             name: pa.array([] if cells is None else [cells[i]], kind) for i, (name, kind) in enumerate(KINDS.items())
         }
@@ -205,6 +232,27 @@ def test_a_unit_of_several_rows_moves_as_many_times_as_far() -> None:
     counts = ScoreCounts(question(folds=4), FRAME, (0,) * 6)
     scored = counts.parts(DOMAIN, Neighbors("add_remove", sd.PrivacyUnit("id", max_rows=5)))[0][0]
     assert [scored.l1, scored.linf] == [5, 5]
+
+
+def test_held_out_rows_are_counted_by_their_weights() -> None:
+    """Those of a fold add up to the weights of all rows less those of the fit, and one row moves them by its weight."""
+    frame = rows(240)
+    # So short that the fit shortens all rows: the counts of held-out ones do not.
+    near = Frame((0, 0), (2048, 2048), Fraction(3))
+    asked = question(folds=3, weight="u")
+    counts = ScoreCounts(asked, near, (0,) * 6)
+    table = open_table(frame, unit=sd.PrivacyUnit("id", max_rows=10))
+    held = np.array(exact_of(table, counts)) * float(counts.unit)
+    every = np.array(exact_of(table, ScoreCounts(question(folds=3), near, (0,) * 6)))
+    at_zero = SCORE_BINS // 2
+    assert np.flatnonzero(held).tolist() == np.flatnonzero(every).tolist() == [at_zero, SCORE_BINS + at_zero]
+    wide = Frame((0, 0), (4096, 4096), Fraction(20))
+    rest = exact_of(table, GradientVector(asked, wide, (0,) * 6))[0] / PARTS
+    whole = exact_of(table, GradientVector(question(weight="u"), wide, (0,) * 6))[0] / PARTS
+    assert whole - rest == pytest.approx((held[at_zero] - held[SCORE_BINS + at_zero]) / 2, abs=0.1)
+    assert 0 < held.sum() < every.sum() / 1.5
+    ((moved, _),) = counts.parts(DOMAIN, Neighbors("add_remove", None))
+    assert moved.linf * counts.unit == moved.l1 * counts.unit == 1
 
 
 def test_held_out_rows_take_no_part_in_the_fit() -> None:
@@ -247,6 +295,8 @@ def test_every_step_stays_within_the_session() -> None:
 
 
 def test_it_is_sent_to_servers_as_json() -> None:
+    assert question_from_json(question_to_json(question(weight="u"))) == question(weight="u")
+    assert question(weight="u").identity() != question().identity()
     asked = question(folds=5)
     assert question_from_json(json.loads(json.dumps(question_to_json(asked)))) == asked
     assert check_steps(asked) is asked
@@ -297,6 +347,48 @@ def test_without_noise_steps_come_near_the_largest_likelihood() -> None:
     model = sd.models.logistic_regression(open_table(frame), y="yes", x=["a", "b", "c"], epsilon=10**6)
     found = [model.intercepts[True], *model.coefficients[True].values()]
     assert found == pytest.approx(maximum_likelihood(frame), abs=0.15)
+
+
+@pytest.mark.parametrize("link", ["logistic", "poisson", "discriminants"])
+def test_whole_weights_are_as_rows_repeated(link: str) -> None:
+    """Of rows of which some count 3 times and follow another line; a row beyond the limit is shortened otherwise, a little."""
+    frame = rows(1500)
+    times = np.where(np.arange(1500) % 2, 3, 1)
+    frame["u"] = times.astype(float)
+    frame["yes"] = np.where(times == 3, frame["yes"], ~frame["yes"])
+    frame["visits"] = np.where(times == 3, frame["visits"], 2)
+    frame["c"] = np.where((times == 3) & (frame["a"] > 2), "q", frame["c"])
+    repeated = frame.loc[frame.index.repeat(times)].reset_index(drop=True)
+    y = {"logistic": "yes", "poisson": "visits", "discriminants": "c"}[link]
+    fit = sd.models.poisson_regression if link == "poisson" else sd.models.logistic_regression
+    x = ["a", "b"] if link == "discriminants" else ["a", "b", "c"]
+
+    def coefficients(table: pd.DataFrame, weights: str | None) -> Floats:
+        model: Any = fit(open_table(table), y=y, x=x, weights=weights, epsilon=10**6)
+        assert model.weights == weights
+        assert (
+            ("weighted by" in str(model.card)) == any("upper declared bound" in n for n in model.notes) == bool(weights)
+        )
+        own = [model.values, model.intercept] if link == "poisson" else [model.slopes.ravel(), model.constants]
+        return np.concatenate([np.atleast_1d(part) for part in own])
+
+    weighted = coefficients(frame, "u")
+    assert weighted == pytest.approx(coefficients(repeated, None), abs=0.02)
+    assert np.abs(weighted - coefficients(frame, None)).max() > 0.2
+
+
+def test_weights_shape_the_held_out_scores_of_two_classes() -> None:
+    """Held-out rows of weight 0 do not count: those that the model predicts wrong have it here."""
+    frame = rows(6000)
+    frame["id"] = [f"u{i}" for i in range(6000)]
+    likely = 0.5 * frame["a"] - 1.0 + 1.2 * frame["b"] > 0
+    frame["u"] = np.where(likely == frame["yes"], 3.0, 0.0)
+    table = open_table(frame, unit=sd.PrivacyUnit("id", max_rows=1))
+    arguments: dict[str, Any] = {"y": "yes", "x": ["a", "b"], "validate": 2, "epsilon": 1000}
+    weighted: Any = sd.models.logistic_regression(table, weights="u", **arguments).held_out
+    alike: Any = sd.models.logistic_regression(table, **arguments).held_out
+    assert weighted.auc > 0.97 > 0.9 > alike.auc
+    assert weighted.rows == pytest.approx((frame["u"] > 0).sum() / 2, rel=0.1)
 
 
 def test_counts_are_predicted_about_as_they_were_drawn() -> None:

@@ -289,6 +289,22 @@ REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("logistic_regression", CLASSES | {"x": ["zone"]}, DeclarationError, "what is predicted"),
     ("logistic_regression", CLASSES | {"assume_rows": 0}, DeclarationError, "assume_rows"),
     ("logistic_regression", CLASSES | {"validate": 1}, DeclarationError, "validate"),
+    ("logistic_regression", CLASSES | {"weights": "none"}, UnknownName, "none"),
+    ("logistic_regression", CLASSES | {"weights": "price"}, QuestionRefused, "0 or more"),
+    ("logistic_regression", {"y": "new", "x": ["area"], "weights": "open"}, QuestionRefused, "bound"),
+    ("logistic_regression", {"y": "new", "x": ["area"], "weights": "zone"}, QuestionRefused, "no number"),
+    ("poisson_regression", {"y": "area", "x": ["age"], "weights": "zone"}, QuestionRefused, "no number"),
+    ("poisson_regression", {"y": "area", "x": ["age"], "weights": "price"}, QuestionRefused, "0 or more"),
+    ("poisson_regression", {"y": "area", "x": ["age"], "weights": "none"}, UnknownName, "none"),
+    ("theil_sen", {"y": "price", "x": ["area", "age"]}, QuestionRefused, "one column"),
+    ("theil_sen", {"y": "price", "x": ["zone"]}, QuestionRefused, "one column"),
+    ("theil_sen", {"y": "price", "x": [("area", "age")]}, QuestionRefused, "one column"),
+    ("theil_sen", {"y": "zone", "x": ["area"]}, QuestionRefused, "logistic_regression"),
+    ("theil_sen", {"y": "price", "x": ["open"]}, QuestionRefused, "bound"),
+    ("theil_sen", {"y": "open", "x": ["area"]}, QuestionRefused, "bound"),
+    ("theil_sen", {"y": "price", "x": ["price"]}, DeclarationError, "what is predicted"),
+    ("theil_sen", {"y": "price", "x": ["area"], "validate": 1}, DeclarationError, "validate"),
+    ("theil_sen", {"y": "price", "x": ["area"], "assume_rows": 2}, QuestionRefused, "cannot tell"),
     ("naive_bayes", CLASSES | {"validate": 101}, DeclarationError, "validate"),
     ("poisson_regression", {"y": "area", "x": ["age"], "validate": 0}, DeclarationError, "validate"),
     ("logistic_regression", {"y": "new", "x": ["area"], "validate": True}, DeclarationError, "validate"),
@@ -339,6 +355,7 @@ def test_a_table_is_needed() -> None:
 
 FITS: dict[str, dict[str, Any]] = {
     "linear_regression": LINEAR | {"x": [*X, ("zone", "area")], "validate": 4},
+    "theil_sen": {"y": "price", "x": ["area"], "validate": 4},
     "logistic_regression": {"y": "new", "x": ["area", "age", "zone", "price"]},
     "poisson_regression": {"y": "area", "x": ["age", "zone", ("age", "price")]},
     "naive_bayes": {"y": "zone", "x": ["area", "age", "new", "price"]},
@@ -433,6 +450,7 @@ def test_sql_predicts_as_the_model_does(fitted: dict[str, Any]) -> None:
     assert run_sql(fitted["linear_regression"].to_sql(), rows) == pytest.approx(
         fitted["linear_regression"].predict(rows)
     )
+    assert run_sql(fitted["theil_sen"].to_sql(), rows) == pytest.approx(fitted["theil_sen"].predict(rows))
     logistic = fitted["logistic_regression"]
     assert run_sql(logistic.to_sql(), rows) == pytest.approx(logistic.predict_proba(rows)[:, 1])
     counts = fitted["poisson_regression"]

@@ -91,6 +91,7 @@ def test_a_regression_shows_what_each_column_moves_with_its_interval() -> None:
 
 MODELS: dict[str, dict[str, Any]] = {
     "linear_regression": {"y": "price", "x": ["area", "zone"]},
+    "theil_sen": {"y": "price", "x": ["area"]},
     "logistic_regression": {"y": "zone", "x": ["area", "price"]},
     "naive_bayes": {"y": "zone", "x": ["area", "price"]},
     "pca": {"columns": ["area", "age", "price"], "components": 2},

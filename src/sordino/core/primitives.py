@@ -191,8 +191,11 @@ class Primitives(Protocol):
     def is_code(self, code: exp.Expression, codes: Sequence[int], *, below: int | None = None) -> exp.Expression:
         """Return whether a whole number is one of several; NULL for NULL. Total for any, or with `below` for 0 to `below` - 1."""
 
-    def of_groups(self, cells: exp.Select) -> Primitives:
-        """Return the primitives for the rows of a grouped SELECT, by the names of its columns."""
+    def of_groups(self, cells: exp.Select, numbers: Sequence[str] = ()) -> Primitives:
+        """Return the primitives for the rows of a grouped SELECT, by the names of its columns.
+
+        `numbers` are its columns of whole numbers, where the rows are to be read as those of a table that has these alone.
+        """
 
     def strip(self, text: exp.Expression) -> exp.Expression:
         """Return a text without the blanks around it."""

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sordino.models.histograms import boosted_histograms as boosted_histograms
     from sordino.models.linear import LinearModel as LinearModel
     from sordino.models.linear import linear_regression as linear_regression
+    from sordino.models.median_lines import TheilSenModel as TheilSenModel
+    from sordino.models.median_lines import theil_sen as theil_sen
     from sordino.models.planning import ModelPlan as ModelPlan
     from sordino.models.planning import plan as plan
     from sordino.models.poisson import PoissonModel as PoissonModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Unpack
 
@@ -32,6 +32,7 @@ from sordino.models.columns import (
     domain_of,
     groups_of,
     note_rows,
+    note_weights,
     predictor_names,
     read_codes,
     read_frame,
@@ -39,6 +40,7 @@ from sordino.models.columns import (
     read_predictors,
     require_column,
     require_range,
+    require_weight,
 )
 from sordino.models.design import invert, make_design, name_hidden, soften
 from sordino.models.held_out import HeldOutClasses, HeldOutScores, score_held_out
@@ -119,6 +121,7 @@ class LogisticModel(PricedModel):
     held_out: HeldOutScores | HeldOutClasses | None = None
     noise: Floats | None = None
     sample: Floats | None = None
+    weights: str | None = None
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -185,6 +188,7 @@ class LogisticModel(PricedModel):
         facts = {
             "predicts": f"{self.y}: {', '.join(map(str, self.classes))}",
             "from": ", ".join(self.names),
+            **({} if self.weights is None else {"weighted by": self.weights}),
         }
         for label, own in self.coefficients.items():
             facts[f"log odds of {label}"] = ", ".join(f"{name} {slope:.4g}" for name, slope in own.items())
@@ -208,6 +212,7 @@ def logistic_regression(
     y: str,
     x: Sequence[Term],
     validate: int | None = None,
+    weights: str | None = None,
     assume_rows: int | None = None,
     **loss: Unpack[LossArguments],
 ) -> LogisticModel:
@@ -216,38 +221,49 @@ def logistic_regression(
     Of two classes it is fitted by a few steps along noisy gradients, from moments that say how columns go together; one that
     goes by them alone ranks rows about as well where columns are normal within classes, and is taken for more classes
     (the linear discriminant, Efron 1975). `validate=4` leaves one unit in four out of the fit, by a public hash, and counts their
-    rows by class and score for `model.held_out`: AUC and calibration, for 15% of the loss.
+    rows by class and score for `model.held_out`: AUC and calibration, for 15% of the loss. `weights` names a number of 0 or more
+    with an upper bound, which a row counts by; of held-out rows, where there are two classes.
 
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
-    question, predictors, target = logistic_question(table, y=y, x=x, validate=validate, assume_rows=assume_rows)
+    question, predictors, target = logistic_question(
+        table, y=y, x=x, validate=validate, assume_rows=assume_rows, weights=weights
+    )
     if validate is not None and isinstance(question, MomentMatrix):
         validated: LogisticModel = fit_validated(
-            logistic_regression, table, validate, loss, y=y, x=x, assume_rows=assume_rows
+            logistic_regression, table, validate, loss, y=y, x=x, assume_rows=assume_rows, weights=weights
         )
         return validated
     release = ask_for(table, question, loss)
     if isinstance(question, SteppedRegression):
-        return read_logistic(release, question, table.domain, predictors, y, target)
-    moments = join_moments(read_moments(release, question, table.domain))
-    return fit_discriminants(moments, predictors, y, target, release)
+        model = read_logistic(release, question, table.domain, predictors, y, target)
+    else:
+        moments = join_moments(read_moments(release, question, table.domain))
+        model = fit_discriminants(moments, predictors, y, target, release)
+    notes = (*model.notes, *note_weights(weights))
+    return replace(model, weights=weights, provenance=replace(model.provenance, notes=notes))
 
 
 def logistic_question(
-    table: Table, *, y: str, x: Sequence[Term], validate: int | None, assume_rows: int | None
+    table: Table,
+    *,
+    y: str,
+    x: Sequence[Term],
+    validate: int | None,
+    assume_rows: int | None,
+    weights: str | None = None,
 ) -> tuple[SteppedRegression | MomentMatrix, Predictors, Column]:
     """Return the question of a logistic regression: by steps for two classes, else of moments.
 
     Raises what `logistic_regression` raises before a charge.
     """
-    question, predictors, target = discriminant_question(table, y=y, x=x, assume_rows=assume_rows)
+    question, predictors, target = discriminant_question(table, y=y, x=x, assume_rows=assume_rows, weights=weights)
     check_folds(validate)
     if len(declared_values(target)) > 2:
         return question, predictors, target
     numbers = groups_of(predictors.numbers, table.domain)
-    stepped = SteppedRegression(
-        Grouping(y, Name(y)), "logistic", numbers, groups_of(predictors.categories, table.domain), validate or 1
-    )
+    categories = groups_of(predictors.categories, table.domain)
+    stepped = SteppedRegression(Grouping(y, Name(y)), "logistic", numbers, categories, validate or 1, question.weight)
     return stepped, predictors, target
 
 
@@ -274,15 +290,15 @@ def read_logistic(
 
 
 def discriminant_question(
-    table: Table, *, y: str, x: Sequence[Term], assume_rows: int | None
+    table: Table, *, y: str, x: Sequence[Term], assume_rows: int | None, weights: str | None = None
 ) -> tuple[MomentMatrix, Predictors, Column]:
     """Return the question of a logistic regression; raises what `logistic_regression` raises before a charge."""
     target = require_classes(table, y)
     predictors = read_predictors(table.domain, x, without=y)
     check_rows(assume_rows, 1 + len(predictor_names(predictors)))
-    question = MomentMatrix(
-        groups_of(predictors.numbers, table.domain), groups_of((*predictors.categories, y), table.domain)
-    )
+    weight = None if weights is None else require_weight(table.domain, weights)
+    categories = groups_of((*predictors.categories, y), table.domain)
+    question = MomentMatrix(groups_of(predictors.numbers, table.domain), categories, weight=weight)
     return question, predictors, target
 
 

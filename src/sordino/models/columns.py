@@ -387,6 +387,11 @@ def note_rows(rows: float, parameters: int) -> tuple[str, ...]:
     return (f"there are about {max(rows, 0):,.0f} rows for {parameters:,} parameters: too few for a model",)
 
 
+def note_weights(weights: str | None) -> tuple[str, ...]:
+    """Return the note of what a row counts by; none where rows count alike."""
+    return () if weights is None else (f"a row counts by {weights!r}, as a part of its upper declared bound",)
+
+
 def ask_for(table: Table, question: Any, loss: LossArguments) -> Release:
     """Ask a question of a table, charged once."""
     release: Release = table.ask(question, **loss)

@@ -29,6 +29,7 @@ from sordino.models.columns import (
     factors_of,
     groups_of,
     note_rows,
+    note_weights,
     predictor_names,
     read_predictors,
     require_column,
@@ -191,7 +192,7 @@ def linear_regression(
     moments = join_moments(parts)
     fitted = fit_moments(moments, predictors)
     held_out = None if len(parts) == 1 else _score_others(parts[0], parts[1], predictors)
-    notes = [] if weights is None else [f"a row counts by {weights!r}, as a part of its upper declared bound"]
+    notes = list(note_weights(weights))
     notes += list(note_rows(moments.rows, len(fitted.design.names) + 1))
     notes += [
         f"the noise hides how much each of {group} does by itself: they are shrunk together"

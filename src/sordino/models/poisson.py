@@ -25,9 +25,11 @@ from sordino.models.columns import (
     domain_of,
     groups_of,
     note_rows,
+    note_weights,
     predictor_names,
     read_predictors,
     require_column,
+    require_weight,
 )
 from sordino.models.held_out import HeldOut
 from sordino.models.linear import linear_sql
@@ -54,6 +56,7 @@ class PoissonModel(PricedModel):
     held_out: HeldOut | None = None
     noise: Floats | None = None
     sample: Floats | None = None
+    weights: str | None = None
 
     @property
     def coefficients(self) -> Mapping[str, float]:
@@ -94,6 +97,7 @@ class PoissonModel(PricedModel):
     def facts(self) -> dict[str, str]:
         """Return what is predicted, from what, and the coefficients."""
         facts = {"predicts": f"{self.y}, a count", "from": ", ".join(self.names)}
+        facts |= {} if self.weights is None else {"weighted by": self.weights}
         facts |= {} if self.held_out is None else self.held_out.facts()
         for name, value in self.coefficients.items():
             facts[f"log of the count by {name}"] = f"{value:.4g}"
@@ -115,6 +119,7 @@ def poisson_regression(
     y: str,
     x: Sequence[Term],
     validate: int | None = None,
+    weights: str | None = None,
     assume_rows: int | None = None,
     **loss: Unpack[LossArguments],
 ) -> PoissonModel:
@@ -122,12 +127,13 @@ def poisson_regression(
 
     It is fitted by a few steps along noisy gradients, with one charge. An error beyond four spreads of the counts is cut there,
     so that no row moves a step far. `validate=4` leaves one unit in four out, and scores the model on them for 15% of the loss:
-    the R2 of its predictions. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent;
-    BudgetExhausted, ChargedError as ask.
+    the R2 of its predictions, in which rows count alike. `weights` names a number of 0 or more with an upper bound, which a row
+    of the fit counts by. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted,
+    ChargedError as ask.
     """
-    question, predictors = poisson_question(table, y=y, x=x, assume_rows=assume_rows)
+    question, predictors = poisson_question(table, y=y, x=x, assume_rows=assume_rows, weights=weights)
     if validate is not None:
-        arguments: dict[str, Any] = {"y": y, "x": x, "assume_rows": assume_rows}
+        arguments: dict[str, Any] = {"y": y, "x": x, "assume_rows": assume_rows, "weights": weights}
         validated: PoissonModel = fit_validated(poisson_regression, table, validate, loss, **arguments)
         return validated
     release = ask_for(table, question, loss)
@@ -140,14 +146,15 @@ def poisson_regression(
         names,
         fit.slopes_from_first(),
         fit.constant + sum(float(values[0]) for values in fit.values),
-        provenance_of(release, note_rows(fit.rows, len(names) + 1)),
+        provenance_of(release, (*note_weights(weights), *note_rows(fit.rows, len(names) + 1))),
         noise=fit.noise,
         sample=fit.sample,
+        weights=weights,
     )
 
 
 def poisson_question(
-    table: Table, *, y: str, x: Sequence[Term], assume_rows: int | None
+    table: Table, *, y: str, x: Sequence[Term], assume_rows: int | None, weights: str | None = None
 ) -> tuple[SteppedRegression, Predictors]:
     """Return the question of a Poisson regression; raises what `poisson_regression` raises before a charge."""
     target = require_column(domain_of(table), y, "y")
@@ -164,6 +171,6 @@ def poisson_question(
     predictors = read_predictors(table.domain, x, without=y)
     check_rows(assume_rows, 1 + len(predictor_names(predictors)))
     numbers = groups_of(predictors.numbers, table.domain)
-    return SteppedRegression(
-        Grouping(y, Name(y)), "poisson", numbers, groups_of(predictors.categories, table.domain)
-    ), predictors
+    weight = None if weights is None else require_weight(table.domain, weights)
+    categories = groups_of(predictors.categories, table.domain)
+    return SteppedRegression(Grouping(y, Name(y)), "poisson", numbers, categories, weight=weight), predictors

@@ -33,6 +33,7 @@ class ModelKind:
 
 MODELS = {
     "linear_regression": ModelKind("linear regression", "sordino.models.linear.LinearModel", "LinearRegression"),
+    "theil_sen": ModelKind("Theil-Sen regression", "sordino.models.median_lines.TheilSenModel", "TheilSenRegressor"),
     "logistic_regression": ModelKind(
         "logistic regression", "sordino.models.classification.LogisticModel", "LogisticRegression"
     ),

@@ -143,6 +143,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
     from sordino.models.components import ComponentsModel
     from sordino.models.histograms import HistogramsModel
     from sordino.models.linear import LinearModel
+    from sordino.models.median_lines import TheilSenModel
     from sordino.reporting import (
         budget_charts,
         local_charts,
@@ -189,6 +190,7 @@ def _drawers() -> tuple[dict[type, Drawer], dict[type, Drawer]]:
         Model: synth.draw_model,
         HistogramPlan: price_charts.draw_histogram_plan,
         LinearModel: model_charts.draw_linear,
+        TheilSenModel: model_charts.draw_linear,
         LogisticModel: model_charts.draw_logistic,
         NaiveBayesModel: model_charts.draw_naive_bayes,
         ComponentsModel: model_charts.draw_components,

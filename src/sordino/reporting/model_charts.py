@@ -29,12 +29,14 @@ _SCALE = ["#b2552a", "#ffffff", "#0072b2"]
 
 
 def draw_linear(model: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
-    """Return the chart of a linear regression, and its title: what each column moves, with the interval of the noise.
+    """Return the chart of a line's regression, and its title: what each column moves, with the interval of the noise.
 
     A number is moved from its lower declared bound to its upper one, so that columns of all units lie on one axis; a
     category from its first declared value to another.
     """
     import altair as alt
+
+    from sordino.models.record import title_of
 
     spans = _spans(model.predictors)
     rows = []
@@ -59,9 +61,10 @@ def draw_linear(model: Any, confidence: float, title: str | None) -> tuple[AnyCh
         "a number moves from its lower declared bound to its upper one, a category from its first value",
         f"lines: {100 * confidence:g}% intervals of the noise, about the same regression without noise",
     ]
+    kind = title_of(model)
     notes += _left_out(len(rows) - len(shown))
     notes += [f"{hidden} coefficients are hidden by the noise and not drawn"] if hidden else []
-    return _titled(chart, title or f"What moves {model.y}, by linear regression", notes, model)
+    return _titled(chart, title or f"What moves {model.y}, by {kind}", notes, model)
 
 
 def draw_logistic(model: LogisticModel, confidence: float, title: str | None) -> tuple[AnyChart, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from sqlglot import exp
 
 import postgres_server as postgres
 import sordino as sd
@@ -20,9 +21,16 @@ from sordino.ask.curator.plan import DataAccess
 from sordino.ask.engines.postgres import PostgresEngine
 from sordino.ask.project.proposal import propose_project
 from sordino.ask.queries.aggregation import Grouping, compile_query
+from sordino.ask.queries.bucket_lines import BucketLines
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.ask.queries.expressions.nodes import Name
-from sordino.ask.queries.gradient_vector import GradientVector, SteppedRegression, compile_steps
+from sordino.ask.queries.gradient_vector import (
+    CurvatureMatrix,
+    GradientVector,
+    ScoreCounts,
+    SteppedRegression,
+    compile_steps,
+)
 from sordino.ask.queries.moment_matrix import FirstLook, Frame, MomentMatrix, MomentVector
 from sordino.core.neighbors import PrivacyUnit
 from sordino.core.source import source_from
@@ -96,6 +104,17 @@ def exact_parts(engine: Any, domain: sd.Domain, question: Any) -> list[list[Frac
     return [[x * part.unit for x in vector] for part, vector in zip(flat, vectors, strict=True)]
 
 
+def exact_lines(engine: Any) -> list[tuple[int, int]]:
+    """Return the lines of gain on age, of which cells are missing or beyond the bounds, in 60 buckets three times."""
+    step = BucketLines(Name("age"), Name("gain"), 60, 3, -1000, 1500)
+    access = DataAccess(engine).follow((step,), PEOPLE)
+    on = access.primitives()
+    columns = [exp.column(name) for name in step.names]
+    table = access.run(access.write(exp.Select(expressions=columns).from_(on.source())))
+    engine.close()
+    return sorted(zip(*(map(int, table.column(name).to_pylist()) for name in step.names), strict=True))
+
+
 def test_the_page_about_engines_is_true(postgres_server: postgres.Server, postgres_database: str) -> None:
     postgres_server.execute(
         "CREATE TABLE visits AS SELECT i % 80 AS age, 'North' AS region FROM generate_series(1, 500) AS n(i)",
@@ -138,39 +157,46 @@ def test_exact_answers_are_those_of_duckdb(name: str, people: tuple[str, Path]) 
         other.close()
 
 
-@pytest.mark.parametrize("unit", [None, PrivacyUnit("id", max_rows=7)], ids=["row", "person"])
-def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, people: tuple[str, Path]) -> None:
-    """Weights, folds, products and counts by values: every whole number of a first look and of moments in a frame."""
+def exact_model_vectors(engine: Any, folds: int) -> list[list[list[int]]]:
+    """Return every whole number of first looks, moments and gradients: with weights, folds, products and counts by values."""
     groups = [Grouping(name, Name(name)) for name in ("age", "gain", "sex", "member")]
-    # Where a row is the unit its fold is a hash of its cells, whose stored types differ between the two.
-    folds = 1 if unit is None else 3
     moments = MomentMatrix(tuple(groups[:2]), tuple(groups[2:]), folds)
     weighted = MomentMatrix(tuple(groups[:2]), tuple(groups[2:]), folds, groups[1])
     frame = Frame((-500, 1200), (900, 300), Fraction(27, 4))
-    logistic = SteppedRegression(groups[3], "logistic", tuple(groups[:2]), tuple(groups[2:3]), folds=moments.folds)
+    logistic = SteppedRegression(groups[3], "logistic", tuple(groups[:2]), tuple(groups[2:3]), folds, groups[1])
     counts = SteppedRegression(groups[1], "poisson", (groups[0],), tuple(groups[2:]))
     near = Frame(frame.centers[:1], frame.scales[:1], frame.limit)
-    gradients: list[GradientVector] = []
+    queries: list[Any] = [query for of in (moments, weighted) for query in (FirstLook(of), MomentVector(of, frame))]
     for regression, where in ((logistic, frame), (counts, near)):
         size = compile_steps(regression, PEOPLE).cells
-        gradients.append(GradientVector(regression, where, tuple((-1) ** i * (i << 31) for i in range(size)), 700))
-    vectors = []
-    for engine in (
-        engine_of(people[1], PEOPLE, unit=unit, relation="people"),
-        postgres_engine(people[0], PEOPLE, unit=unit),
-    ):
-        access = DataAccess(engine)
-        exact = []
-        queries: list[FirstLook | MomentVector | GradientVector] = [
-            query for of in (moments, weighted) for query in (FirstLook(of), MomentVector(of, frame))
-        ]
-        for query in [*queries, *gradients]:
-            tables = [access.run(access.write(scan.select(access.primitives()))) for scan in query.scans(PEOPLE)]
-            exact.append([[int(x) for x in vector] for vector in query.exact_vectors(tables, PEOPLE)])
-        engine.close()
-        vectors.append(exact)
-    assert vectors[0] == vectors[1]
-    assert sum(map(abs, vectors[0][1][0])) > 0
+        coefficients = tuple((-1) ** i * (i << 31) for i in range(size))
+        queries.append(GradientVector(regression, where, coefficients, 700))
+        queries.append(CurvatureMatrix(regression, where, coefficients, 700))
+    if folds > 1:
+        queries.append(ScoreCounts(logistic, frame, queries[4].coefficients))
+    access = DataAccess(engine)
+    exact = []
+    for query in queries:
+        tables = [access.run(access.write(scan.select(access.primitives()))) for scan in query.scans(PEOPLE)]
+        exact.append([[int(x) for x in vector] for vector in query.exact_vectors(tables, PEOPLE)])
+    engine.close()
+    return exact
+
+
+@pytest.mark.parametrize("unit", [None, PrivacyUnit("id", max_rows=7)], ids=["row", "person"])
+def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, people: tuple[str, Path]) -> None:
+    # Where a row is the unit its fold is a hash of its cells, whose stored types differ between the two.
+    folds = 1 if unit is None else 3
+    exact = exact_model_vectors(engine_of(people[1], PEOPLE, unit=unit, relation="people"), folds)
+    assert exact == exact_model_vectors(postgres_engine(people[0], PEOPLE, unit=unit), folds)
+    assert all(any(map(any, vectors)) for vectors in exact)
+
+
+def test_lines_of_buckets_are_those_of_duckdb(people: tuple[str, Path]) -> None:
+    unit = PrivacyUnit("id", max_rows=7)
+    lines = exact_lines(engine_of(people[1], PEOPLE, unit=unit, relation="people"))
+    assert lines == exact_lines(postgres_engine(people[0], PEOPLE, unit=unit))
+    assert len(lines) > 100
 
 
 def test_scans_are_shared_by_processes_and_steps_are_computed_once(people: tuple[str, Path]) -> None:

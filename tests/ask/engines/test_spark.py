@@ -12,7 +12,16 @@ import pytest
 
 import sordino as sd
 from ask.engines.support import engine_of
-from ask.engines.test_postgres import CELLS, PEOPLE, QUESTIONS, S, exact_parts, run_section
+from ask.engines.test_postgres import (
+    CELLS,
+    PEOPLE,
+    QUESTIONS,
+    S,
+    exact_lines,
+    exact_model_vectors,
+    exact_parts,
+    run_section,
+)
 from sordino import col
 from sordino.ask.engines.spark import SparkEngine
 from sordino.ask.project.proposal import propose_project
@@ -73,6 +82,22 @@ def test_exact_answers_are_those_of_duckdb(name: str, people: Path, spark: Spark
     finally:
         one.close()
         other.close()
+
+
+def test_moments_and_gradients_are_those_of_duckdb(people: Path, spark: SparkSession) -> None:
+    del spark
+    unit = PrivacyUnit("id", max_rows=3)
+    exact = exact_model_vectors(engine_of(people / "*.parquet", PEOPLE, unit=unit), 3)
+    assert exact == exact_model_vectors(spark_engine(people, PEOPLE, unit=unit), 3)
+    assert all(any(map(any, vectors)) for vectors in exact)
+
+
+@pytest.mark.parametrize("unit", [None, PrivacyUnit("id", max_rows=3)], ids=["row", "person"])
+def test_lines_of_buckets_are_those_of_duckdb(unit: PrivacyUnit | None, people: Path, spark: SparkSession) -> None:
+    del spark
+    lines = exact_lines(engine_of(people / "*.parquet", PEOPLE, unit=unit))
+    assert lines == exact_lines(spark_engine(people, PEOPLE, unit=unit))
+    assert len(lines) > 100
 
 
 @pytest.mark.parametrize("same", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["types", "other types"])

@@ -224,8 +224,11 @@ class AdaptiveSession:
         statements: Mapping[str, Statement] | None = None,
     ) -> None:
         self._rows = rows
-        self._table = replace(table, cap=loss)
-        self._domain = table.domain
+        # `rows` are those that the steps of the domain made, so to a question they are a table's own.
+        domain = table.domain
+        own = Domain(domain.stored, row_ceiling=domain.row_ceiling, unreadable_rows=domain.unreadable_rows)
+        self._table = replace(table, cap=loss, domain=own if domain.steps else domain)
+        self._domain = domain
         self._neighbors = table.neighbors
         self._loss = loss
         self._smooth = smooth

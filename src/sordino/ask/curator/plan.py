@@ -239,7 +239,10 @@ class StatementWriter:
         self._released = released
 
     def follow(self, steps: Sequence[RowStep], domain: Domain) -> Self:
-        """Return the same over the rows that the steps make of the table's, which `domain` declares."""
+        """Return the same over the rows that the steps make of these, which `domain` declares."""
+        if self._domain is not None:
+            # These rows are made by steps themselves: those come first.
+            return self._with(self._engine, steps=(*self._steps, *steps))
         return self._with(self._engine, steps=steps, domain=domain)
 
     def of_table(self, name: str | None) -> Self:

@@ -416,9 +416,13 @@ class SqlPrimitives(ABC):
         del below
         return self._tree(f"(({self._words(code)}) IN ({', '.join(map(whole_text, codes))}))")
 
-    def of_groups(self, cells: exp.Select) -> Self:
+    def of_groups(self, cells: exp.Select, numbers: Sequence[str] = ()) -> Self:
         """Return the primitives for the rows of a grouped SELECT."""
-        rows = type(self)(replace(self._layout, unit=None))
+        layout = self._layout
+        if numbers:
+            kinds = dict.fromkeys(numbers, "BIGINT")
+            layout = TableLayout(kinds, layout.domain, None, None, public=layout.public, steps=frozenset(numbers))
+        rows = type(self)(replace(layout, unit=None))
         rows._cells = cells
         return rows
 

@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -19,7 +19,7 @@ from sordino.ask.queries.adaptive.marginal import VectorShare, join_words
 from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.keys import Keys
 from sordino.ask.queries.expressions.nodes import describe, plain
-from sordino.ask.queries.expressions.sql_trees import whole
+from sordino.ask.queries.expressions.sql_trees import Build, whole
 from sordino.ask.queries.moment_matrix import (
     PARTS,
     WEIGHT,
@@ -71,7 +71,7 @@ class SteppedRegression:
 
     `link` "logistic" is of a column of two declared values, "poisson" of a number of 0 or more, "linear" of any number. With
     `folds` of 2 or more the units whose public hash falls into the first fold are left out of the fit; they are counted by score
-    and class.
+    and class. With `weight`, a number of 0 or more with an upper declared bound, a row counts by it, as a part of that bound.
     """
 
     target: Grouping
@@ -79,6 +79,7 @@ class SteppedRegression:
     numbers: tuple[Grouping, ...]
     categories: tuple[Grouping, ...] = ()
     folds: int = 1
+    weight: Grouping | None = None
 
     # The feature that plans the algorithm which answers such questions.
     algorithm: ClassVar[str] = "prepare_steps"
@@ -87,25 +88,28 @@ class SteppedRegression:
         """Return the question as a sentence."""
         names = [describe(column.of) for column in (*self.numbers, *self.categories)]
         apart = "" if self.folds == 1 else f", scored on one unit of {self.folds}, by a public hash"
-        return f"a {self.link} regression of {describe(self.target.of)} on {join_words(names)}{apart}"
+        by = "" if self.weight is None else f", weighted by {describe(self.weight.of)}"
+        return f"a {self.link} regression of {describe(self.target.of)} on {join_words(names)}{by}{apart}"
 
     def identity(self) -> str:
         """Return canonical text: equal for equal questions."""
-        data = {
+        data: dict[str, Any] = {
             "regression": self.link,
             "target": [self.target.alias, plain(self.target.of)],
             "numbers": [[n.alias, plain(n.of)] for n in self.numbers],
             "categories": [[c.alias, plain(c.of)] for c in self.categories],
             "folds": self.folds,
         }
+        if self.weight is not None:
+            data["weight"] = [self.weight.alias, plain(self.weight.of)]
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
     @property
     def moments(self) -> MomentMatrix:
         """The question of the moments that the fit starts from: those of the target too."""
         if self.link == "logistic":
-            return MomentMatrix(self.numbers, (*self.categories, self.target), self.folds)
-        return MomentMatrix((*self.numbers, self.target), self.categories, self.folds)
+            return MomentMatrix(self.numbers, (*self.categories, self.target), self.folds, self.weight)
+        return MomentMatrix((*self.numbers, self.target), self.categories, self.folds, self.weight)
 
 
 def check_steps(question: SteppedRegression) -> SteppedRegression:
@@ -155,8 +159,10 @@ def compile_steps(question: SteppedRegression, domain: Domain) -> CompiledSteps:
     """
     check_steps(question)
     whole_question = compile_moments(question.moments, domain)
-    columns = compile_moments(MomentMatrix(question.numbers, question.categories, question.folds), domain)
-    columns = CompiledMoments(columns.question, columns.numbers, columns.categories, whole_question.droppable)
+    columns = compile_moments(
+        MomentMatrix(question.numbers, question.categories, question.folds, question.weight), domain
+    )
+    columns = replace(columns, droppable=whole_question.droppable)
     if question.link == "logistic":
         classes = declared_keys(question.target, domain)
         if len(classes.labels) != 2:
@@ -246,10 +252,10 @@ def gradient_sensitivity(compiled: CompiledSteps, frame: Frame, neighbors: Neigh
 
     Theorem. With p numbers, c categories and R the limit, a unit of C rows moves the gradient by at most C sqrt(R) in l2 and
     C sqrt(R (1 + p + c)) in l1 under add_remove, and by twice that under replace; rounding adds less than one part to each
-    cell that moves. Proof. A row adds w r z with |r| <= 1 and w = min(1, R / |z|^2), so w^2 |z|^2 <= w |z|^2 <= R; at
-    most 1 + p + c of the z_i are not 0, so its l1 norm is at most the root of that many times its l2 norm. The engine
-    rounds |z|^2 up and w down, and r is cut to [-1, 1] whatever the score, so both hold there. Norms are convex, so C rows
-    move C times as far. Coefficients are public, as they follow from earlier answers.
+    cell that moves. Proof. A row adds w r z with |r| <= 1 and w = min(u, R / |z|^2) for its own weight u in [0, 1], so
+    w^2 |z|^2 <= w |z|^2 <= R; at most 1 + p + c of the z_i are not 0, so its l1 norm is at most the root of that many times its
+    l2 norm. The engine rounds |z|^2 up and w down, and r is cut to [-1, 1] whatever the score, so both hold there. Norms are
+    convex, so C rows move C times as far. Coefficients are public, as they follow from earlier answers.
     """
     rows = neighbors.contributions * (2 if neighbors.relation == "replace" else 1)
     precision = 1 << 40
@@ -303,7 +309,7 @@ class CurvatureMatrix:
         text = f"{self.question.identity()} in {self.frame} at {self.coefficients} {self.most_error}"
 
         def select(of: Any, on: Primitives) -> exp.Select:
-            tree: exp.Select = of(compiled.columns, _curved_rows(compiled, self, on), on)
+            tree: exp.Select = of(compiled.columns, _curved_rows(compiled, self, on))
             return tree
 
         scans = [Scan(f"curvature {text}", functools.partial(select, select_products))]
@@ -319,7 +325,7 @@ class CurvatureMatrix:
 
 @dataclass(frozen=True, slots=True)
 class ScoreCounts:
-    """The held-out rows by class and by score at some coefficients: a row is in one cell alone."""
+    """The held-out rows by class and by score at some coefficients: a row adds 1, or its weight, to one cell alone."""
 
     question: SteppedRegression
     frame: Frame
@@ -327,14 +333,15 @@ class ScoreCounts:
 
     @property
     def unit(self) -> Fraction:
-        """One row."""
-        return Fraction(1)
+        """One row, or one part of its weight."""
+        return Fraction(1) if self.question.weight is None else Fraction(1, WEIGHT)
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
-        """Return the sensitivity of the counts, which get the whole loss."""
+        """Return the sensitivity of the counts, which get the whole loss: a weight is 1 at most."""
         compile_steps(self.question, domain)
         enforced = neighbors.enforce(None, by_group=False)
-        return [(count_sensitivity(enforced, cells=2 * SCORE_BINS, droppable=True), Fraction(1))]
+        moved = count_sensitivity(enforced, cells=2 * SCORE_BINS, droppable=True)
+        return [(moved.rescale(1 / self.unit), Fraction(1))]
 
     def names(self) -> list[str]:
         """Return the name of the vector."""
@@ -373,8 +380,10 @@ def _value_groups(columns: CompiledMoments) -> list[tuple[int, ...]]:
     return [(), *((c,) for c in range(len(columns.categories)))]
 
 
-def _scored_rows(compiled: CompiledSteps, frame: Frame, coefficients: Sequence[int], on: Primitives) -> exp.Subquery:
-    """Return the weighted rows with the target b0 and the score s, in parts of a coefficient.
+def _scored_rows(
+    compiled: CompiledSteps, frame: Frame, coefficients: Sequence[int], on: Primitives, beside: Sequence[Build] = ()
+) -> exp.Subquery:
+    """Return the weighted rows with the target b0, what is read beside it as b1.., and the score s, in parts of a coefficient.
 
     A coefficient is at most 2^38 parts, and a number at most 2^11 scales, so that scores of 200 columns stay within 2^57.
     """
@@ -382,7 +391,7 @@ def _scored_rows(compiled: CompiledSteps, frame: Frame, coefficients: Sequence[i
 
     target = compiled.target
     build = target.row_code if isinstance(target, Keys) else target.build
-    rows = weighted_rows(compiled.columns, frame, on, [build])
+    rows = weighted_rows(compiled.columns, frame, on, [build, *beside])
     count = len(compiled.columns.numbers)
     score: Any = whole(coefficients[0])
     for i, scale in enumerate(frame.scales):
@@ -398,7 +407,8 @@ def _scored_rows(compiled: CompiledSteps, frame: Frame, coefficients: Sequence[i
         ]
         score = exp.Add(this=score, expression=exp.paren(exp.Case(ifs=whens, default=whole(0))))
     names = ["fold", "w", *(f"z{i}" for i in range(count)), *(f"k{i}" for i in range(len(compiled.columns.categories)))]
-    scored = [*map(_column, (*names, "b0")), exp.alias_(exp.paren(score), "s")]
+    names += [f"b{i}" for i in range(1 + len(beside))]
+    scored = [*map(_column, names), exp.alias_(exp.paren(score), "s")]
     return exp.Select(expressions=scored).from_(rows).subquery("sordino_scored")
 
 
@@ -421,15 +431,15 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     rows = exp.Select(expressions=read).from_(rows).subquery("sordino_read")
     wrong = exp.Select(expressions=[*map(_column, names), exp.alias_(exp.paren(error), "r")]).from_(rows)
     weighted = exp.Mul(this=_column("w"), expression=_column("r"))
-    largest = Fraction(WEIGHT * ERROR)
-    totals = [exp.alias_(on.total(weighted.copy(), largest), "t0")]
-    for i, number in enumerate(compiled.columns.numbers):
+    # Not `total`, which names steps of the rows: these have been selected.
+    totals = [exp.alias_(exp.Sum(this=weighted.copy()), "t0")]
+    for i in range(count):
         product = exp.Mul(this=weighted.copy(), expression=_column(f"z{i}"))
-        totals.append(exp.alias_(on.total(product, largest * 2 * number.width), f"s{i}"))
+        totals.append(exp.alias_(exp.Sum(this=product), f"s{i}"))
     outer: list[Any] = [_column("fold"), *map(_column, keys)]
     left_out: Any = whole(0)
     if keys:
-        left_out = exp.Anonymous(this="GROUPING", expressions=list(map(_column, keys)))
+        left_out = exp.Anonymous(this="GROUPING", expressions=list(map(_column, ("fold", *keys))))
     outer += [exp.alias_(left_out, "left_out"), *totals]
     select: exp.Select = exp.Select(expressions=outer).from_(wrong.subquery("sordino_errors"))
     if not keys:
@@ -596,13 +606,18 @@ def _select_scores(compiled: CompiledSteps, counts: ScoreCounts, on: Primitives)
     """Return the held-out rows by class c and score bin: c, bin, t0."""
     from sqlglot import exp
 
-    rows = _scored_rows(compiled, counts.frame, counts.coefficients, on)
+    weight = compiled.columns.weight
+    # Not the weight of the fit, in which a row far from all others counts less.
+    rows = _scored_rows(compiled, counts.frame, counts.coefficients, on, [] if weight is None else [weight.build])
     width = int(COEFFICIENT * SCORE_BIN)
     half = width * SCORE_BINS // 2
     held = exp.Least(this=exp.Greatest(this=_column("s"), expressions=[whole(-half)]), expressions=[whole(half - 1)])
     place = exp.IntDiv(this=exp.paren(exp.Add(this=held, expression=whole(half))), expression=whole(width))
-    coded = exp.Select(expressions=[exp.alias_(_column("b0"), "c"), exp.alias_(exp.paren(place), "bin")]).from_(rows)
+    cells = [exp.alias_(_column("b0"), "c"), exp.alias_(exp.paren(place), "bin")]
+    cells += [] if weight is None else [exp.alias_(_column("b1"), "u")]
+    coded = exp.Select(expressions=cells).from_(rows)
     coded = coded.where(exp.EQ(this=_column("fold"), expression=whole(0)))
-    outer = [_column("c"), _column("bin"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
+    total = exp.Count(this=exp.Star()) if weight is None else exp.Sum(this=_column("u"))
+    outer = [_column("c"), _column("bin"), exp.alias_(total, "t0")]
     select: exp.Select = exp.Select(expressions=outer).from_(coded.subquery("sordino_codes"))
     return select.group_by(_column("c"), _column("bin"))

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sordino.ask.queries.aggregation import Aggregation
+from sordino.ask.queries.bucket_lines import BucketLines
 from sordino.ask.queries.expressions.nodes import Compare, Name, Node, conjoin, conjuncts, describe, has_released
 from sordino.ask.queries.joins import (
     Join,
@@ -104,9 +105,11 @@ def bind_names(
             steps.append(_find_table(step, public, step_domain(domain, steps), table, meant, mean, values))
         elif isinstance(step, Fold):
             steps.append(check_fold(step))
+        elif isinstance(step, BucketLines):
+            steps.append(replace_names(step, meant.node))
         elif isinstance(step, _JOINS):
             steps.append(_find_private(step, public, private, table, own))
-        if isinstance(step, (PerUnit, UnitSequence, UnitValues, UnitMark)):
+        if isinstance(step, (PerUnit, UnitSequence, UnitValues, UnitMark, BucketLines)):
             # It makes rows of its own, and what follows joins these.
             rows = step_domain(domain, steps)
             joins = 0

@@ -529,13 +529,12 @@ def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
     inner += [exp.alias_(weight, "u") for weight in weights]
     rows = exp.Select(expressions=inner).from_(on.source())
     factors = [exp.column("u") for _ in weights]
-    largest = Fraction(WEIGHT if weights else 1)
-    total = on.total(factors[0].copy(), largest) if factors else exp.Count(this=exp.Star())
+    # Not `total`, which names steps of the rows: these have been selected.
+    total = exp.Sum(this=factors[0].copy()) if factors else exp.Count(this=exp.Star())
     outer = [exp.alias_(total, "t0")]
     for i, cell in enumerate(_name_columns("z", len(numbers))):
-        width = Fraction(compiled.numbers[i].width)
-        outer.append(exp.alias_(on.total(_multiply(*factors, cell), largest * width), f"s{i}"))
-        outer.append(exp.alias_(on.total(_multiply(*factors, cell, cell), largest * width**2), f"q{i}"))
+        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell)), f"s{i}"))
+        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell, cell)), f"q{i}"))
     select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows"))
     return select
 
@@ -602,48 +601,48 @@ def _name_columns(prefix: str, count: int) -> list[Any]:
     return [exp.column(f"{prefix}{i}") for i in range(count)]
 
 
-def _weigh(compiled: CompiledMoments, on: Primitives, numbers: Sequence[int]) -> exp.Expression:
+def _weigh(numbers: Sequence[int]) -> exp.Expression:
     """Return the sum of the weight times the numbers at some places."""
     from sqlglot import exp
 
     product: exp.Expression = exp.column("w")
-    largest = Fraction(WEIGHT)
     for i in numbers:
         product = exp.Mul(this=product, expression=exp.column(f"z{i}"))
-        largest *= 2 * compiled.numbers[i].width
-    return on.total(product, largest)
+    # Not `total`, which names steps of the rows: these have been selected.
+    return exp.Sum(this=product)
 
 
 def _select_products_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
-    return select_products(compiled, weighted_rows(compiled, frame, on), on)
+    return select_products(compiled, weighted_rows(compiled, frame, on))
 
 
 def _select_by_values_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
-    return select_by_values(compiled, weighted_rows(compiled, frame, on), on)
+    return select_by_values(compiled, weighted_rows(compiled, frame, on))
 
 
-def select_products(compiled: CompiledMoments, rows: exp.Subquery, on: Primitives) -> exp.Select:
+def select_products(compiled: CompiledMoments, rows: exp.Subquery) -> exp.Select:
     """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
     from sqlglot import exp
 
-    outer = [exp.column("fold"), exp.alias_(_weigh(compiled, on, ()), "t0")]
+    outer = [exp.column("fold"), exp.alias_(_weigh(()), "t0")]
     for block in compiled.blocks:
         if block.numbers and not block.categories:
             name = "s" + "_".join(map(str, block.numbers))
-            outer.append(exp.alias_(_weigh(compiled, on, block.numbers), name))
+            outer.append(exp.alias_(_weigh(block.numbers), name))
     select: exp.Select = exp.Select(expressions=outer).from_(rows)
     return select.group_by(exp.column("fold"))
 
 
-def select_by_values(compiled: CompiledMoments, rows: exp.Subquery, on: Primitives) -> exp.Select:
+def select_by_values(compiled: CompiledMoments, rows: exp.Subquery) -> exp.Select:
     """Return weighted rows and sums by the values of one category, or of two: fold, k0.., `left_out`, t0 and s0.."""
     from sqlglot import exp
 
     keyed = _name_columns("k", len(compiled.categories))
-    left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=keyed), "left_out")
+    # The fold is in every group, so its bit is 0: Spark asks for all columns that rows are grouped by.
+    left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=[exp.column("fold"), *keyed]), "left_out")
     outer = [exp.column("fold"), *(key.copy() for key in keyed), left_out]
-    outer.append(exp.alias_(_weigh(compiled, on, ()), "t0"))
-    outer += [exp.alias_(_weigh(compiled, on, (i,)), f"s{i}") for i in range(len(compiled.numbers))]
+    outer.append(exp.alias_(_weigh(()), "t0"))
+    outer += [exp.alias_(_weigh((i,)), f"s{i}") for i in range(len(compiled.numbers))]
     sets = [
         exp.Tuple(expressions=[exp.column("fold"), *(keyed[i].copy() for i in group)])
         for group in _value_groups(compiled)

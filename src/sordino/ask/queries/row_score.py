@@ -76,7 +76,8 @@ class RowScore:
 
         score = number.build(on)
         rows = exp.Select(expressions=[exp.alias_(score, "s")]).from_(on.source()).subquery("sordino_rows")
-        total = on.total(exp.column("s"), Fraction(self.most))
+        # Not `total`, which names steps of the rows: these have been selected.
+        total = exp.Sum(this=exp.column("s"))
         select: exp.Select = exp.Select(expressions=[exp.alias_(total, "t0")]).from_(rows)
         return select
 
