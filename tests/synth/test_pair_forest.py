@@ -98,7 +98,9 @@ def test_a_small_table_with_delta_keeps_what_shows_most(epsilon: int, delta: str
         (women, men), misses = _rates_by_sex(model)
         apart.append(women - men)
         missed += misses
-    print(f"epsilon {epsilon}: mean {np.mean(apart):.3f}, {sum(a > 0.2 for a in apart)} of {fits}; {missed} intervals miss")
+    print(
+        f"epsilon {epsilon}: mean {np.mean(apart):.3f}, {sum(a > 0.2 for a in apart)} of {fits}; {missed} intervals miss"
+    )
     assert sum(a > 0.2 for a in apart) >= 0.7 * fits
     assert missed <= (8 if fits == 25 else 3)
 

@@ -109,7 +109,9 @@ def _plan(
         scores = 2.0 * float(split.move_l1) * math.log(max(pairs, 2)) / (clear * float(split.total))
     count = min(math.floor(pairs_share / (_MEASURED * scores) + 0.3), len(live) - 1)
     if not targets and count < _STRONGEST:
-        count = _afford_strongest(scores, error, left, pairs=pairs, gaussian=gaussian, most=min(_STRONGEST, len(live) - 1))
+        count = _afford_strongest(
+            scores, error, left, pairs=pairs, gaussian=gaussian, most=min(_STRONGEST, len(live) - 1)
+        )
         pairs_share = max(pairs_share, count * _MEASURED * scores)
     if targets:
         count = min(count, _MOST_PREDICTED * targets)
