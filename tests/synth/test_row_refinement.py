@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import sordino as sd
 from sordino import synth
 from sordino.core.noise.rng import Rng
+from sordino.synth.encoded_column import Floats
 from sordino.synth.evaluation.distances import table_distance
-from sordino.synth.row_refinement import refine_rows
+from sordino.synth.junction_tree import junction_tree
+from sordino.synth.markov_random_field import independent_field
+from sordino.synth.measurement import NoisyTable
+from sordino.synth.pair_moments import standardize
+from sordino.synth.row_refinement import expected_pairs, refine_rows
 from synth.support import Source
 
 _SIZES = [6, 8, 4]
@@ -70,6 +76,30 @@ def test_a_pair_that_no_clique_holds_shows_in_the_rows(tmp_path: Path) -> None:
     model.save(tmp_path / "c.model")
     again = synth.load(tmp_path / "c.model").draw_keys(20_000, sd.Rng.seeded(3))
     assert all((a == b).all() for a, b in zip(drawn, again, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pair_that_no_clique_holds_is_expected_to_be_correlated_as_its_counts_are(seed: int) -> None:
+    """Cells hide most of .8 in noise of 40 rows each; where noise may be all of a correlation, cells alone count."""
+    rng = np.random.default_rng(seed)
+    values = np.arange(12)
+    normal = rng.multivariate_normal(np.zeros(2), [[1.0, 0.8], [0.8, 1.0]], 20_000)
+    first, second = np.clip(normal * 2.0 + 6.0, 0.0, 11.0).astype(np.int64).T
+    exact = np.bincount(first * 12 + second, minlength=144).reshape(12, 12).astype(np.float64)
+    margins = [exact.sum(axis=1), exact.sum(axis=0)]
+    scores = {i: standardize(values.astype(np.float64), m) for i, m in enumerate(margins)}
+    field = independent_field(junction_tree([0b01, 0b10]), margins, 20_000.0)
+    codes = [rng.permutation(np.repeat(values, m.astype(int))) for m in margins]
+
+    def correlation(noise: float, by: dict[int, Floats]) -> float:
+        noisy = NoisyTable(exact + noise * np.random.default_rng(seed + 50).normal(size=exact.shape), noise**2)
+        expected = expected_pairs(field, codes, {(0, 1): noisy}, by)[0, 1]
+        return float(scores[0] @ expected @ scores[1]) / 20_000.0
+
+    true = float(scores[0] @ exact @ scores[1]) / 20_000.0
+    assert abs(correlation(40.0, scores) - true) < abs(correlation(40.0, {}) - true) / 2.0
+    assert abs(correlation(40.0, scores) - true) < 0.1
+    assert correlation(400.0, scores) == correlation(400.0, {})
 
 
 def test_few_dependencies_and_a_rich_loss_are_fitted_in_two_rounds() -> None:

@@ -30,6 +30,8 @@ from sordino.synth.junction_tree import Pair
 from sordino.synth.latent_normal import correlations_within, draw_latent, fit_normal, hand_out_keys
 from sordino.synth.markov_random_field import MarkovRandomField, marginal
 from sordino.synth.model_file import encode, read, write
+from sordino.synth.one_way_marginals import code_values
+from sordino.synth.pair_moments import standardize
 from sordino.synth.row_refinement import expected_pairs, refine_rows
 from sordino.synth.rule_completion import complete_rows
 from sordino.synth.rules import Rule, functional_dependencies, laws_of
@@ -322,7 +324,7 @@ class Model:
         latent: dict[int, Floats] = {}
         if rows <= _REFINED and not independent:
             loose = parts.loose if field is parts.field else {}
-            expected = expected_pairs(field, codes, loose)
+            expected = expected_pairs(field, codes, loose, self._moment_scores() if loose else {})
             correlations = correlations_within(self._free_pairs(expected), self._ordered_sizes())
             together = {pair for pair, r in correlations.items() if abs(r) >= _TOGETHER}
             codes = refine_rows(codes, sizes, expected, rng, together=together)
@@ -355,6 +357,17 @@ class Model:
         """Return how many codes of each ordered column hold values."""
         both = zip(self.parts.columns, self.parts.codes, strict=True)
         return {i: codes.values_in(column.missing) for i, (column, codes) in enumerate(both) if column.ordered}
+
+    def _moment_scores(self) -> dict[int, Floats]:
+        """Return for each ordered column the values of its codes, of mean 0 and deviation 1 over the model's rows."""
+        scores: dict[int, Floats] = {}
+        for place, size in self._ordered_sizes().items():
+            counts = self._key_counts(place)
+            codes = self.parts.codes[place]
+            values = code_values(self.parts.columns[place], codes, counts)
+            values[size:] = 0.0
+            scores[place] = standardize(values, codes.sum_by_code(counts))
+        return scores
 
     def _latent(self, codes: Sequence[Codes], correlations: Mapping[Pair, float], rng: Rng) -> dict[int, Floats]:
         """Return the normal variables of rows in the columns that rise or fall with others, given the codes of the rows."""

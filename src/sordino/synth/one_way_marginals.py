@@ -111,7 +111,7 @@ class OneWayMarginals:
             Structure()
             if self.rules is None
             else self.rules.structure(self.columns, [k.codes for k in codes], self.projected),
-            tuple(_code_values(c, k, p) for c, (k, p, _) in zip(self.columns, both, strict=True)),
+            tuple(code_values(c, k, p) for c, (k, p, _) in zip(self.columns, both, strict=True)),
         )
 
     def _compress(self, place: int, pair_deviation: float | None, merge_rare: bool) -> DomainCompression:
@@ -207,7 +207,7 @@ class CompressedMarginals:
         return ContingencyTable(tuple(self.columns[c].axis(self.codes[c].codes) for c in columns))
 
 
-def _code_values(column: EncodedColumn, codes: DomainCompression, projected: Floats) -> Floats:
+def code_values(column: EncodedColumn, codes: DomainCompression, projected: Floats) -> Floats:
     """Return the mean step of each code of an ordered column, from its middle, in half of its range; 0 for another column."""
     if not column.ordered:
         return np.zeros(codes.size)

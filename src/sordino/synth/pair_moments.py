@@ -65,7 +65,7 @@ def moment_scores(compressed: CompressedMarginals, pair: Pair) -> tuple[Floats, 
     values = [compressed.scores(column)[1:] for column in pair]
     if not all(values):
         return None
-    x, y = (_standardize(v[0], compressed.counts[column]) for v, column in zip(values, pair, strict=True))
+    x, y = (standardize(v[0], compressed.counts[column]) for v, column in zip(values, pair, strict=True))
     return x, y
 
 
@@ -126,8 +126,8 @@ def _clear_moments(
     return dict(sorted(goals.items(), key=lambda one: abs(one[1][2])))
 
 
-def _standardize(scores: Floats, counts: Floats) -> Floats:
-    """Return scores with mean 0 and deviation 1 over the counts; zeros where they do not vary."""
+def standardize(scores: Floats, counts: Floats) -> Floats:
+    """Return scores of codes with mean 0 and deviation 1 over the counts; zeros where they do not vary."""
     shares = counts / max(float(counts.sum()), 1e-9)
     centered = scores - float(scores @ shares)
     deviation = math.sqrt(float(np.square(centered) @ shares))

@@ -7,6 +7,7 @@ pairs in the rows and the counts expected.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from sordino.synth.junction_tree import Pair
 from sordino.synth.markov_random_field import MarkovRandomField, marginal
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import project
+from sordino.synth.pair_moments import keep_moment
 
 # In each sweep, the rows that leave one code, or come to one, by the same residuals.
 _MOVES = (16, 8, 4, 2, 1)
@@ -30,17 +32,23 @@ _LEAST_VARIANCE = 0.3
 _EMPTY = 1e-3
 # The least tau, see `expected_pairs`.
 _LEAST = 0.01
+# The noise of a correlation beyond which a loose pair is left as its cells have it.
+_FAINT = 0.1
 # Added to the excess of such a cell.
 _BARRED = 8.0
 
 
 def expected_pairs(
-    field: MarkovRandomField, codes: Sequence[Codes], loose: Mapping[tuple[int, ...], NoisyTable]
+    field: MarkovRandomField,
+    codes: Sequence[Codes],
+    loose: Mapping[tuple[int, ...], NoisyTable],
+    scores: Mapping[int, Floats],
 ) -> dict[Pair, Floats]:
     """Return the table expected of each pair that a clique holds, and of those measured without one (`loose`).
 
     A loose table is the drawn rows', drawn in turn towards the noisy counts: a cell is taken to lie about its drawn count
-    with variance tau m, tau by empirical Bayes, as in the fit.
+    with variance tau m, tau by empirical Bayes, as in the fit. Two columns with an order, whose `scores` are the values of
+    their codes with mean 0 and deviation 1, are correlated as the noisy counts are, as far as noise allows (`keep_moment`).
     """
     tables: dict[Pair, Floats] = {}
     for i in sorted(range(len(field.tables)), key=lambda i: field.tables[i].size):
@@ -52,7 +60,13 @@ def expected_pairs(
         for (a, b), noisy in ((columns, noisy) for columns, noisy in loose.items() if len(columns) == 2):
             rows, columns = noisy.cells.shape
             counts = np.bincount(codes[a] * columns + codes[b], minlength=rows * columns)
-            tables[a, b] = _shrink(np.asarray(counts * scale, dtype=np.float64).reshape(rows, columns), noisy)
+            table = _shrink(np.asarray(counts * scale, dtype=np.float64).reshape(rows, columns), noisy)
+            if {a, b} <= set(scores):
+                x, y = scores[a], scores[b]
+                noise = math.sqrt(noisy.variance * float(x @ x) * float(y @ y)) / max(float(table.sum()), 1e-9)
+                if noise <= _FAINT:
+                    table = keep_moment(table, noisy, (x, y))
+            tables[a, b] = table
     return tables
 
 

@@ -268,10 +268,14 @@ AUTO_STEPS = (
 _ONE_WAY_ERROR = 0.006
 # The mean error of one-way counts above which a second round of pairs does not pay.
 _FAINT_ERROR = 0.02
+# Deviations of its noise above which a score shows a dependence, and the share of the rows from which on it is strong: such
+# pairs are not given up for one-way counts.
+_SHOWN = 3.0
+_STRONG = 0.2
 # The noise of a score, in shares of the rows, that is small enough.
 _SHARP = 0.012
 # Deviations of the count of rows that it is taken to be too large by, where it decides on a forest.
-_SURE = 1.0
+_SURE = 0.5
 # Cells of all cliques in the first and the last round: pairs beyond them shape the rows alone.
 _SMALL = 3e4
 _LARGE = 1.5e5
@@ -311,7 +315,8 @@ def fit_adaptive(
     scores = shrink_scores(excess, deviation)
     ranges = score_ranges(compressed, pairs, excess, deviation)
     first = dict(zip(pairs, scores.tolist(), strict=True))
-    part, first_pairs = _share_of_one_way(session, one_way, compressed, pairs, scores, predict)
+    shown = float(excess.max()) > max(_SHOWN * deviation, _STRONG * compressed.rows)
+    part, first_pairs = _share_of_one_way(session, one_way, compressed, pairs, scores, predict, shown=shown)
     large = _LARGE if cap is None else cap
     if not first_pairs:
         triples = _fitting(choose_triples(session, compressed, None, first, 0), compressed, [], large)
@@ -470,6 +475,8 @@ def _share_of_one_way(
     pairs: Sequence[Pair],
     scores: Floats,
     predict: Sequence[int],
+    *,
+    shown: bool,
 ) -> tuple[Fraction, list[Pair]]:
     """Return the part of what is left to spend on one-way counts - none, half or all - and the pairs that the rest measures.
 
@@ -479,7 +486,7 @@ def _share_of_one_way(
     errors = one_way.errors() * 2.0 * compressed.rows
     have = float(np.mean([1.0 / v for v in one_way.variances]))
     best: tuple[float, Fraction, list[Pair]] = (-1.0, Fraction(1), [])
-    for part in (Fraction(0), Fraction(1, 2), Fraction(1)):
+    for part in (Fraction(0), Fraction(1, 2), *([] if shown else [Fraction(1)])):
         more = 1.0 / session.variance(session.left * part, tables=len(errors)) if part else 0.0
         gain = (len(errors) - 1) * float(errors.sum()) * (1.0 - math.sqrt(have / (have + more)))
         measurable: list[Pair] = []
