@@ -231,6 +231,7 @@ def test_held_out_rows_take_no_part_in_the_fit() -> None:
 # ---- Through the corridor
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 def test_it_is_planned_charged_and_read_again(link: Link, loss: dict[str, Any]) -> None:
