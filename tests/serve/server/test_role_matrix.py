@@ -139,9 +139,7 @@ def prepare(server: Served, owner: str, call: Call) -> dict[str, Any]:
     if named & {"model", "job", "evaluation"}:
         objects["model"], objects["job"] = made_once("fitted", owner, lambda: fit_once(server, owner))
     if "evaluation" in named:
-        objects["evaluation"] = made_once(
-            "evaluated", owner, lambda: evaluate_once(server, owner, objects["model"])
-        )
+        objects["evaluation"] = made_once("evaluated", owner, lambda: evaluate_once(server, owner, objects["model"]))
     if "series" in named:
         objects["series"] = made_once("series", owner, lambda: release_once(server, owner))
     if "token" in named:
