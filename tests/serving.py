@@ -96,7 +96,7 @@ class Served:
             self.give(name, "people", {"epsilon": Fraction(epsilon)})
         return self.tokens[name]
 
-    def give(self, name: str, budget: str, amounts: Mapping[str, Fraction]) -> None:
+    def give(self, name: str, budget: str, amounts: dict[str, Fraction]) -> None:
         """Give a share of a budget."""
         self.service.set_share("test", name, budget, lambda _: loss_from(amounts))
 
