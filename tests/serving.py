@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -16,9 +18,11 @@ import pyarrow.parquet as pq
 from argon2 import PasswordHasher
 
 from answer_schemas import check_answer
-from sordino.core.loss import PureDP, loss_from
+from sordino.ask.project.load import load_project
+from sordino.core.loss import loss_from
 from sordino.serve.server.accounts import Accounts
 from sordino.serve.server.curator_service import CuratorService
+from sordino.serve.server.database import ServerDatabase
 from sordino.serve.server.http_app import curator_app
 from sordino.serve.server.opening import open_service
 
@@ -54,6 +58,26 @@ def write_project(directory: Path, *, serve: str = "", rows: int = 1000, cap: in
     return path
 
 
+ROLES = {"ana": "analyst", "ben": "analyst", "ola": "officer", "udo": "auditor"}
+
+
+def quick_accounts(store: ServerDatabase) -> Accounts:
+    """Return the accounts of a store, by a hash that takes no time."""
+    return Accounts(store, hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+
+
+@cache
+def store_of_accounts() -> tuple[bytes, dict[str, str]]:
+    """Return the file of a store with an account of each role and its token, which are made once a process."""
+    with TemporaryDirectory(prefix="sordino-store-") as place:
+        path = Path(place) / "a.db"
+        store = ServerDatabase.open(str(path))
+        accounts = quick_accounts(store)
+        tokens = {name: accounts.make_token(accounts.add(name, role), "test")[1] for name, role in ROLES.items()}
+        store.close()
+        return path.read_bytes(), tokens
+
+
 @dataclass
 class Served:
     """A service with an account of each role, the tokens of each, and requests to its application."""
@@ -62,17 +86,19 @@ class Served:
     tokens: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-        self.service.account_service.accounts = Accounts(self.service.store, hasher=quick)
+        self.service.account_service.accounts = quick_accounts(self.service.store)
         self.app = curator_app(self.service)
 
     def add(self, name: str, role: str, *, epsilon: str | None = None) -> str:
         account = self.service.account_service.accounts.add(name, role)
         self.tokens[name] = self.service.account_service.accounts.make_token(account, "test")[1]
         if epsilon is not None:
-            share = PureDP(epsilon)
-            self.service.set_share("test", name, "people", lambda _: share)
+            self.give(name, "people", {"epsilon": Fraction(epsilon)})
         return self.tokens[name]
+
+    def give(self, name: str, budget: str, amounts: dict[str, Fraction]) -> None:
+        """Give a share of a budget."""
+        self.service.set_share("test", name, budget, lambda _: loss_from(amounts))
 
     def send(
         self, method: str, path: str, *, who: str | None = "ana", headers: Mapping[str, str] | None = None, **more: Any
@@ -96,14 +122,28 @@ class Served:
         return self.send("POST", "/v1/ask", who=who, headers=headers, json={"sql": sql, "epsilon": epsilon})
 
 
+def serve_accounts(project: Path) -> Served:
+    """Serve a project to an account of each role; its store is new, at the place that it states."""
+    settings = load_project(project).serve
+    assert settings is not None
+    if settings.store.startswith("postgres"):
+        made = Served(open_service(project))
+        for name, role in ROLES.items():
+            made.add(name, role)
+        return made
+    content, tokens = store_of_accounts()
+    place = Path(settings.store)
+    place.touch(mode=0o600)
+    place.write_bytes(content)
+    return Served(open_service(project), dict(tokens))
+
+
 @contextmanager
 def served(directory: Path, *, serve: str = "", cap: int = 10, rows: int = 1000) -> Iterator[Served]:
     """Give a served project with ana and ben (analysts with a share each), ola (officer) and udo (auditor)."""
-    made = Served(open_service(write_project(directory, serve=serve, cap=cap, rows=rows)))
-    made.add("ana", "analyst", epsilon="2")
-    made.add("ben", "analyst", epsilon="2")
-    made.add("ola", "officer")
-    made.add("udo", "auditor")
+    made = serve_accounts(write_project(directory, serve=serve, cap=cap, rows=rows))
+    for name in ("ana", "ben"):
+        made.give(name, "people", {"epsilon": Fraction(2)})
     try:
         yield made
     finally:
@@ -146,12 +186,9 @@ def write_visits(directory: Path, *, serve: str = "", cap: int = 10) -> Path:
 @contextmanager
 def served_visits(directory: Path, *, serve: str = "", cap: int = 10) -> Iterator[Served]:
     """Give a served project of visits with ana and ben (analysts with a share each), ola (officer) and udo (auditor)."""
-    made = Served(open_service(write_visits(directory, serve=serve, cap=cap)))
+    made = serve_accounts(write_visits(directory, serve=serve, cap=cap))
     for name in ("ana", "ben"):
-        made.add(name, "analyst")
-        made.service.set_share("test", name, "visits", lambda _: loss_from({"rho": Fraction(4)}))
-    made.add("ola", "officer")
-    made.add("udo", "auditor")
+        made.give(name, "visits", {"rho": Fraction(4)})
     try:
         yield made
     finally:

@@ -26,6 +26,7 @@ class Person:
 
     server: Served
     cookie: str
+    _token: str = ""
 
     def get(self, path: str) -> httpx.Response:
         return self.server.send("GET", path, who=None, headers={"cookie": self.cookie})
@@ -42,9 +43,12 @@ class Person:
         return self.server.send("POST", path, who=None, headers=headers, data=dict(form))
 
     def token(self) -> str:
-        found = re.search(r'name="csrf_token" value="([0-9a-f]+)"', self.get("/").text)
-        assert found is not None
-        return found[1]
+        """Return the token of the forms of this session, as the first page shows it: it is the same to its end."""
+        if not self._token:
+            found = re.search(r'name="csrf_token" value="([0-9a-f]+)"', self.get("/").text)
+            assert found is not None
+            self._token = found[1]
+        return self._token
 
 
 def person_of(server: Served, name: str = "ana") -> Person:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
+from binding import BoundVectors
 from planning import data_access_of
 from protecting import protect
 from sordino.ask.queries.aggregation import Grouping
@@ -146,12 +147,16 @@ WEIGHED: list[tuple[Any, ...]] = [
 def vectors_of_rows(query: FirstLook | MomentVector) -> Floats:
     """Return the exact vector of each table of one row, and of the empty one, first."""
     kinds = {"a": pa.int64(), "b": pa.int64(), "c": pa.string(), "u": pa.float64()}
-    vectors = []
+    tables = []
     for cells in [None, *(CELLS if query.question.weight is None else WEIGHED)]:
         one = {
             name: pa.array([] if cells is None else [cells[i]], kind) for i, (name, kind) in enumerate(kinds.items())
         }
-        vectors.append(exact_of(pa.table(one), query, SMALL))
+        tables.append(pa.table(one))
+    bound = BoundVectors(protect(tables[0], SMALL), tables[0], query, SMALL)
+    vectors = [[int(x) for x in bound.of(table)[0]] for table in tables]
+    # One of them is asked as users open it.
+    assert vectors[-1] == exact_of(tables[-1], query, SMALL)
     # rows of the same vector move it alike: one of each, after the empty table's
     result: Floats = np.vstack([vectors[:1], np.unique(np.array(vectors[1:], dtype=np.float64), axis=0)])
     return result

@@ -50,7 +50,7 @@ def _factor(rng: np.random.Generator) -> dict[str, Any]:
 def _skewed(rng: np.random.Generator) -> dict[str, Any]:
     hidden = rng.gamma(0.5, size=ROWS)
     sizes = (200, 300, 50, 100, 20, 400)
-    drawn = [rng.pareto(1.2, ROWS) * (1 + 3 * hidden * (i % 2)) for i in range(len(sizes))]
+    drawn: list[Any] = [rng.pareto(1.2, ROWS) * (1 + 3 * hidden * (i % 2)) for i in range(len(sizes))]
     return {f"c{i}": np.minimum(v.astype(np.int64), s - 1) for i, (v, s) in enumerate(zip(drawn, sizes, strict=True))}
 
 

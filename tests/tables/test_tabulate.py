@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from binding import BoundVectors
 from planning import data_access_of
 from protecting import protect
 from sordino.ask.curator.charging import write_answer
@@ -508,8 +509,12 @@ def test_no_neighbor_moves_a_vector_further_than_stated(
     )
     base: list[tuple[str | None, str, int, str]] = [("x", "u", 1, "p"), ("y", "w", 2, "q")]
     with_unit = [[*base, *((a, b, z, "r") for a, b, z in unit_rows)] for unit_rows in own]
+    tables_of = [small_table(listed) for listed in [base, *with_unit]]
     for query in queries:
-        vectors = [exact_of(query, small_table(listed)) for listed in [base, *with_unit]]
+        bound = BoundVectors(protect(tables_of[0], SMALL), tables_of[0], query, SMALL)
+        vectors = [bound.of(table) for table in tables_of]
+        # One of them is asked as users open it.
+        assert [list(x) for x in vectors[-1]] == [list(x) for x in exact_of(query, tables_of[-1])]
         neighbors = protect(small_table(base), SMALL, neighbors=relation, unit=unit).neighbors
         stated = [sensitivity for sensitivity, _ in query.parts(SMALL, neighbors)]
         others = [0] if relation == "add_remove" else range(len(vectors))

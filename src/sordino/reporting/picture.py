@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,8 @@ def data_of(rows: Sequence[dict[str, Any]]) -> Any:
     """Return rows as data inside a chart, however many."""
     import altair as alt
 
-    return alt.Data(values=list(rows))  # type: ignore[no-untyped-call]
+    # Altair copies what a layer or a panel holds, lists and dictionaries within it too: a tuple it passes on as it is.
+    return alt.Data(values=tuple(rows))  # type: ignore[no-untyped-call]
 
 
 def _lines(text: str, room: int) -> list[str]:
@@ -231,12 +233,18 @@ def _json(picture: Picture) -> bytes:
 
 def _html(picture: Picture) -> bytes:
     """Return one page; its policy forbids the browser to load anything, and the menu has no link to an editor abroad."""
+    return render("picture.html", title=picture.title, bundle=_scripts(_version()), spec=picture.spec()).encode()
+
+
+@cache
+def _scripts(version: str) -> str:
+    """Return the scripts of a page, which are the same for all and take 1.5 s to gather."""
     import vl_convert
 
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_version())
+    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
     if "</script" in bundle.lower():
         raise DeclarationError("the installed vl-convert has scripts that no page can hold; save as .svg or .png")
-    return render("picture.html", title=picture.title, bundle=bundle, spec=picture.spec()).encode()
+    return bundle
 
 
 _WRITERS: dict[str, Callable[[Picture], bytes]] = {".svg": _svg, ".png": _png, ".html": _html, ".json": _json}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -101,6 +101,7 @@ OPEN = {"/healthz", "/readyz", "/metrics", "/v1/openapi.json"} | {  # no role, o
 
 @pytest.fixture(scope="module")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    _MADE.clear()
     with served(tmp_path_factory.mktemp("matrix"), serve=SERVE) as made:
         store_reports(str(made.service.settings.collections[0]), task_of(), ["tea", "milk"] * 20)
         yield made
@@ -113,20 +114,34 @@ def series_matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
+# Charges, models, evaluations and series by account: of each one is enough, since no call of the matrix takes one away.
+_MADE: dict[tuple[str, str], Any] = {}
+
+
+def made_once(kind: str, owner: str, make: Callable[[], Any]) -> Any:
+    """Return what an account has of a kind, made where it is first needed."""
+    if (kind, owner) not in _MADE:
+        _MADE[kind, owner] = make()
+    return _MADE[kind, owner]
+
+
 def prepare(server: Served, owner: str, call: Call) -> dict[str, Any]:
     """Return the objects of an account that a call names, and all of them where it lists some."""
     named = set(re.findall(r"{(\w+)}", call.path))
     if call.lists:
         named = {"series"} if call.lists == "series" else {"charge", "approval", "token", "model", "job"}
     objects: dict[str, Any] = {"account": owner}
-    if named & {"charge", "approval"}:
+    if call.action == "approval.decide":
+        # each needs a request that still waits
         objects |= ask_once(server, owner)
+    elif named & {"charge", "approval"}:
+        objects |= made_once("asked", owner, lambda: ask_once(server, owner))
     if named & {"model", "job", "evaluation"}:
-        objects["model"], objects["job"] = fit_once(server, owner)
+        objects["model"], objects["job"] = made_once("fitted", owner, lambda: fit_once(server, owner))
     if "evaluation" in named:
-        objects["evaluation"] = evaluate_once(server, owner, objects["model"])
+        objects["evaluation"] = made_once("evaluated", owner, lambda: evaluate_once(server, owner, objects["model"]))
     if "series" in named:
-        objects["series"] = release_once(server, owner)
+        objects["series"] = made_once("series", owner, lambda: release_once(server, owner))
     if "token" in named:
         objects["token"] = server.send("POST", "/v1/tokens", who=owner, json={"name": "t"}).json()["id"]
     return objects

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
@@ -16,7 +16,7 @@ from sordino.serve.server.collection_service import CollectionService
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.evaluation_service import EvaluationService
 from sordino.serve.server.http_guard import FOR_MACHINES, HttpGuard
-from sordino.serve.server.http_request import add_error_handlers, respond
+from sordino.serve.server.http_request import add_error_handlers, api_router, respond, service_of
 from sordino.serve.server.http_service import (
     COLLECTIONS,
     DESK,
@@ -28,7 +28,6 @@ from sordino.serve.server.http_service import (
     SERIES,
 )
 from sordino.serve.server.jobs import WorkQueue
-from sordino.serve.server.logs import Metrics
 from sordino.serve.server.model_service import ModelService
 from sordino.serve.server.openid import OpenIdProvider
 from sordino.serve.server.series_service import SeriesService
@@ -64,8 +63,6 @@ def curator_app(service: CuratorService) -> HttpGuard:
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
-        # the name of its function, which is what a generated client calls it
-        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
     app.state.work = WorkQueue(threads=48, each=8, waiting=56)
@@ -74,14 +71,21 @@ def curator_app(service: CuratorService) -> HttpGuard:
     app.state.evaluations = EvaluationService(app.state.models)
     app.state.collections = CollectionService(service)
     app.state.openid = _openid(service)
-    metrics = service.metrics
     add_error_handlers(app)
-    for router in (QUESTIONS, DESK, MODELS_AND_JOBS, SERIES, COLLECTIONS, OPENID):
-        app.include_router(router)
-    _add_health(app, service, metrics)
+    add_routes(app, QUESTIONS, DESK, MODELS_AND_JOBS, SERIES, COLLECTIONS, OPENID, HEALTH)
     origin = service.settings.origin
     secure = origin is not None and origin.startswith("https://")
-    return HttpGuard(app, metrics=metrics, secure=secure, named=origin is not None)
+    return HttpGuard(app, metrics=service.metrics, secure=secure, named=origin is not None)
+
+
+def add_routes(app: FastAPI, *routers: APIRouter) -> None:
+    """Add the routes of routers, which have no options but their own.
+
+    FastAPI's `include_router` would make each of them again, with the schemas of its parameters and answers: half a second of
+    processor time for every application.
+    """
+    for router in routers:
+        app.routes.extend(router.routes)
 
 
 def _openid(service: CuratorService) -> OpenIdProvider | None:
@@ -98,28 +102,28 @@ def _openid(service: CuratorService) -> OpenIdProvider | None:
     return OpenIdProvider(settings.issuer, settings.client, secret=secret, back=back, clock=service.store.clock)
 
 
-def _add_health(app: FastAPI, service: CuratorService, metrics: Metrics) -> None:
-    """Add what machines look at, without an account: public facts alone."""
+# ---- What machines look at, without an account: public facts alone
 
-    health = APIRouter(tags=["health"], responses=schemas.PROBLEMS)
+HEALTH = api_router("health", prefix="")
+_COUNTS = schemas.sends("text/plain", description="the counts, as Prometheus reads them")
 
-    @health.get("/healthz", responses=schemas.answers(schemas.Status))
-    async def show_health() -> Response:
-        """Say that the process answers."""
-        return respond({"status": "alive"})
 
-    @health.get("/readyz", responses=schemas.answers(schemas.Status))
-    async def show_readiness() -> Response:
-        """Say that the store and the ledgers can be used; 503 where they cannot."""
-        await run_in_threadpool(service.check_ready)
-        return respond({"status": "ready"})
+@HEALTH.get("/healthz", responses=schemas.answers(schemas.Status))
+async def show_health() -> Response:
+    """Say that the process answers."""
+    return respond({"status": "alive"})
 
-    counts = schemas.sends("text/plain", description="the counts, as Prometheus reads them")
 
-    @health.get("/metrics", response_class=Response, responses=counts)
-    async def show_metrics() -> Response:
-        """Return counts and times of answers, and the budgets, for Prometheus."""
-        text = await run_in_threadpool(lambda: metrics.render(service.sums()))
-        return Response(text, media_type="text/plain; version=0.0.4", headers={"cache-control": "no-store"})
+@HEALTH.get("/readyz", responses=schemas.answers(schemas.Status))
+async def show_readiness(request: Request) -> Response:
+    """Say that the store and the ledgers can be used; 503 where they cannot."""
+    await run_in_threadpool(service_of(request).check_ready)
+    return respond({"status": "ready"})
 
-    app.include_router(health)
+
+@HEALTH.get("/metrics", response_class=Response, responses=_COUNTS)
+async def show_metrics(request: Request) -> Response:
+    """Return counts and times of answers, and the budgets, for Prometheus."""
+    service = service_of(request)
+    text = await run_in_threadpool(lambda: service.metrics.render(service.sums()))
+    return Response(text, media_type="text/plain; version=0.0.4", headers={"cache-control": "no-store"})

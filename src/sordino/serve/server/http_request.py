@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field
@@ -19,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from sordino.core.errors import DeclarationError, NotAllowed, SignInNeeded, SordinoError, TooManyRequests
+from sordino.serve.server import http_schemas as schemas
 from sordino.serve.server.access import ROLES, Visitor
 from sordino.serve.server.answer_time import GONE
 from sordino.serve.server.curator_service import CuratorService
@@ -34,6 +35,17 @@ Confidence = Annotated[float, Field(gt=0, lt=1)]
 Result = TypeVar("Result")
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
+
+
+def api_router(tag: str, *, prefix: str = "/v1") -> APIRouter:
+    """Return a router of the API, which a document lists under a tag."""
+    return APIRouter(
+        prefix=prefix,
+        tags=[tag],
+        responses=schemas.PROBLEMS,
+        # the name of its function, which is what a generated client calls an operation
+        generate_unique_id_function=lambda route: route.name,
+    )
 
 
 def service_of(request: Request) -> CuratorService:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import Depends, Header, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -24,6 +24,7 @@ from sordino.serve.server.http_request import (
     Confidence,
     StoredInt,
     address_of,
+    api_router,
     body_of,
     check_origin,
     check_parameters,
@@ -46,7 +47,7 @@ from sordino.serve.server.sessions import SESSION_HOURS, Session
 
 # ---- The routes of collections: what their collectors have by now. Reports go to a collector, never here
 
-COLLECTIONS = APIRouter(prefix="/v1", tags=["collections"], responses=schemas.PROBLEMS)
+COLLECTIONS = api_router("collections")
 
 
 async def _check_and_enter(request: Request, visitor: Annotated[Visitor, Depends(visitor_of)]) -> Visitor:
@@ -87,7 +88,7 @@ async def close(request: Request, visitor: Who, name: str) -> Response:
 
 # ---- The routes of people: sessions, accounts, passwords, tokens, shares, approvals, the audit log
 
-DESK = APIRouter(prefix="/v1", tags=["accounts"], responses=schemas.PROBLEMS)
+DESK = api_router("accounts")
 
 
 async def _fields(
@@ -315,7 +316,7 @@ async def read_audit_log(request: Request, visitor: Who, after: Line = 0, most: 
 
 # ---- The routes of synthetic models and of jobs
 
-MODELS_AND_JOBS = APIRouter(prefix="/v1", tags=["models"], responses=schemas.PROBLEMS)
+MODELS_AND_JOBS = api_router("models")
 _SAMPLE: dict[str, Any] = {
     "type": "object",
     "additionalProperties": False,
@@ -471,7 +472,7 @@ async def show_job(request: Request, visitor: Who, number: StoredInt) -> Respons
 
 # ---- The routes of series: open, release a period, show
 
-SERIES = APIRouter(prefix="/v1", tags=["series"], responses=schemas.PROBLEMS)
+SERIES = api_router("series")
 
 
 def _series(request: Request) -> SeriesService:
@@ -549,7 +550,7 @@ _COOKIE = "sordino_openid"
 _PURPOSE = "openid"
 # whoever has no account may make this server talk to the provider, which may be slow
 _TALKS = ShortQueue(running=6, waiting=6)
-OPENID = APIRouter(tags=["accounts"], responses=schemas.PROBLEMS)
+OPENID = api_router("accounts", prefix="")
 _ARRIVED = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><a href="/">Continue</a>'
 
 
@@ -612,7 +613,7 @@ async def finish_openid(request: Request, state: str = "", code: str = "") -> Re
 
 # ---- The routes of questions: tables, plan, ask, budgets, past releases. JSON is that of the command line
 
-QUESTIONS = APIRouter(prefix="/v1", tags=["questions"], responses=schemas.PROBLEMS)
+QUESTIONS = api_router("questions")
 
 
 @QUESTIONS.get("/tables", responses=schemas.answers(schemas.Tables))

@@ -31,6 +31,7 @@ from sordino.serve.server.access import Visitor
 from sordino.serve.server.accounts import Accounts
 from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.database import ServerDatabase
+from sordino.serve.server.http_app import add_routes
 from sordino.serve.server.http_guard import HttpGuard
 from sordino.serve.server.http_request import service_of
 from sordino.serve.workbench.page_route import PAGES, Changing, PageRoute, Reading, go, page, pick
@@ -228,7 +229,7 @@ def classroom_app(classroom: Classroom) -> HttpGuard:
     """Return the application that serves a class: the workbench, and its tasks."""
     guard = workbench_app(classroom.service)
     guard.app.state.classroom = classroom
-    guard.app.include_router(CLASS_PAGES)
+    add_routes(guard.app, CLASS_PAGES)
     return guard
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sordino.serve.server.curator_service import CuratorService
-from sordino.serve.server.http_app import curator_app
+from sordino.serve.server.http_app import add_routes, curator_app
 from sordino.serve.server.http_guard import HttpGuard
 from sordino.serve.workbench.account_pages import ACCOUNT_PAGES, SESSION_PAGES
 from sordino.serve.workbench.collection_pages import COLLECTION_PAGES
@@ -32,6 +32,5 @@ PAGE_ROUTERS = (
 def workbench_app(service: CuratorService) -> HttpGuard:
     """Return the application that serves a project over HTTP, with pages for people."""
     guard = curator_app(service)
-    for router in PAGE_ROUTERS:
-        guard.app.include_router(router)
+    add_routes(guard.app, *PAGE_ROUTERS)
     return guard
