@@ -1,4 +1,4 @@
-"""k-means as questions: exact cells and steps against plain sums, sensitivity by brute force, and costs beside those without noise."""
+"""k-means as questions: exact cells and steps beside plain sums, sensitivity by brute force, and what its centers cost."""
 
 from __future__ import annotations
 

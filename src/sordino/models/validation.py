@@ -297,7 +297,10 @@ def plan_choice(candidates: Sequence[Any], table: Any, *, validate: int, **argum
 def _prepare_choice(
     candidates: Any, table: Any, validate: int, arguments: Mapping[str, Any]
 ) -> tuple[list[tuple[str, dict[str, Any]]], LossArguments, list[ModelPlan]]:
-    """Return the candidates with their arguments, the loss of each fit, and their plans; raises what `choose` raises before a charge."""
+    """Return the candidates with their arguments, the loss of each fit, and their plans.
+
+    Raises what `choose` raises before a charge, but BudgetExhausted.
+    """
     check_folds(validate)
     shared = dict(arguments)
     loss: Any = {name: shared.pop(name) for name in LOSS_ARGUMENTS if name in shared}
