@@ -440,7 +440,7 @@ class PlainSums:
         law = self._laws[key]
         exact = self.sums(query) / float(query.unit)
         noise = self._draws.normal(0, math.sqrt(float(law.variance())), len(exact))
-        estimate = Noisy([round(step) for step in (exact + noise).tolist()], query.unit, law)
+        estimate = Noisy(tuple(round(step) for step in (exact + noise).tolist()), query.unit, law)
         return SimpleNamespace(outputs=[Output("sums", estimate, "")])
 
     def sums(self, query: Any) -> Floats:
@@ -538,7 +538,8 @@ def test_intervals_cover_the_coefficients_without_noise(link: Link) -> None:
     for seed in range(1000):
         frame = draw_wide(8000, seed)
         content = prepared.answer(PlainSums(frame, asked, plan.procedure.inner, np.random.default_rng(seed)))
-        fit = read_fit(SimpleNamespace(chosen=content.chosen), asked, WIDE)
+        answered: Any = SimpleNamespace(chosen=content.chosen)
+        fit = read_fit(answered, asked, WIDE)
         # The same regression without noise weighs rows in the same frame.
         chosen = [float(value) for _, value in content.chosen[:4]]
         used = Frame(tuple(map(int, chosen[:2])), tuple(map(int, chosen[2:])), prepared.limit)

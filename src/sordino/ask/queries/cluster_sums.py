@@ -68,7 +68,7 @@ class DirectionCounts:
     @property
     def cells(self) -> int:
         """The number of cells."""
-        return self.bins ** len(self.directions)
+        return int(self.bins ** len(self.directions))
 
     def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
         """Return the sensitivity of the counts, which get the whole loss. Directions are public: they follow from answers."""
@@ -237,7 +237,7 @@ def _select_sums(compiled: CompiledMoments, query: ClusterSums, on: Primitives) 
     """Return the weight and the weighted offsets of each center's rows: k, t0, s0.., in steps and parts."""
     from sqlglot import exp
 
-    rows = _offset_rows(compiled, query, on)
+    rows: Any = _offset_rows(compiled, query, on)
     cells = [_column(f"z{i}") for i in range(len(compiled.numbers))]
     # The squared length, rounded up: one part more for each number whose square is rounded down.
     length: Any = whole(LENGTH + len(cells))
@@ -278,7 +278,7 @@ def _offset_rows(compiled: CompiledMoments, query: ClusterSums, on: Primitives) 
     """Return the rows that have all numbers: k, the place of the nearest center, and z0.., the offsets from it in steps."""
     from sqlglot import exp
 
-    rows = _complete_rows(compiled, on)
+    rows: Any = _complete_rows(compiled, on)
     names = [f"z{i}" for i in range(len(compiled.numbers))]
     far = [f"d{place}" for place in range(len(query.centers))]
     distances = [
