@@ -144,6 +144,13 @@ def kmeans(
     Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
     predictors = check_clusters(table, columns, clusters, assume_rows)
+    on_server: Any = getattr(table, "fit_prediction", None)
+    if on_server is not None:
+        if rng is not None:
+            raise QuestionRefused("a server draws with bits of its own: leave rng out")
+        arguments = {"columns": list(columns), "clusters": clusters, "scale": scale, "assume_rows": assume_rows}
+        model: ClustersModel = on_server("kmeans", **arguments, **loss)
+        return model
     declared: list[Any] = [column for _, column in predictors.declared]
     ranges = [float(column.upper) - float(column.lower) for column in declared]
     units = np.array(ranges) if scale else np.ones(len(ranges))
