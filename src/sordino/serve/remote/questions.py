@@ -539,7 +539,8 @@ def fit_remote(
     yield from _check_declared(asked, table)
     body: dict[str, Any] = {"table": table, "method": method, **{n: v for n, v in words.items() if v is not None}}
     _write_amounts(body)
-    return (yield from asked.charge("/v1/models", body, request_id, lambda job: _await_model(asked, job, watch)))
+    model: Model = yield from asked.charge("/v1/models", body, request_id, lambda job: _await_model(asked, job, watch))
+    return model
 
 
 def fit_prediction_remote(
