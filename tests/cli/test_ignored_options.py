@@ -532,6 +532,20 @@ WAYS: dict[str, list[tuple[str, ...]]] = {
         ("naive_bayes", *_MODEL, "--y", "sex", "--x", "age", "--epsilon", "0.1", "--plan"),
         ("decision_tree", *_MODEL, "--y", "sex", "--x", "age", "--depth", "2", "--epsilon", "0.1", "-o", "r.model"),
     ],
+    "model choose": [
+        (
+            *("naive_bayes", "decision_tree", *_MODEL, "--y", "sex", "--x", "age", "--validate", "4", "--depth", "2"),
+            *("--epsilon", "0.1", "-o", "r.model", "--force", "--spender", "ana"),
+        ),
+        (
+            *("naive_bayes", "logistic_regression", *_MODEL, "--y", "sex", "--x", "age", "--validate", "4"),
+            *("--epsilon", "0.1", "--delta", "1e-9", "--plan"),
+        ),
+        (
+            *("naive_bayes", "logistic_regression", *_MODEL, "--y", "sex", "--x", "age", "--validate", "4"),
+            *("--rho", "0.1", "-o", "r.model"),
+        ),
+    ],
     "model show": [("regression.model", "--format", "json", "--plot", "r.svg")],
     "synth show": [("m.model", "--confidence", "0.9", "--format", "json", "--plot", "m.svg")],
 }

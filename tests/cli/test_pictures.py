@@ -27,7 +27,7 @@ WITHOUT = {
         "serve_account_add serve_account_list serve_account_disable serve_account_token serve_account_password "
         "serve_account_share local_keygen local_token local_close local_export local_task_create local_task_show"
     ),
-    "what they make is drawn by another command": "series_open synth_fit synth_rules synth_sample model_fit",
+    "what they make is drawn by another command": "series_open synth_fit synth_rules synth_sample model_fit model_choose",
     "it runs other commands": "demo",
     "it writes nothing but pictures": "learn_slides",
 }

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import sordino as sd
 from binding import BoundVectors
 from planning import data_access_of
 from protecting import protect
+from sordino.ask.curator.algorithm_procedure import AlgorithmProcedure
 from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.ask.queries.gradient_vector import (
@@ -31,12 +33,17 @@ from sordino.ask.queries.gradient_vector import (
     check_steps,
     compile_steps,
 )
-from sordino.ask.queries.moment_matrix import PARTS, Frame
+from sordino.ask.queries.moment_matrix import PARTS, FirstLook, Frame, MomentVector, compile_moments
 from sordino.ask.queries.question_records import question_from_json, question_to_json
 from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.estimates.noisy import Noisy
+from sordino.core.loss import Loss
+from sordino.core.mechanisms.noise_choice import smooth_vectors
 from sordino.core.neighbors import Neighbors, Relation
+from sordino.core.release import Output
 from sordino.models.held_out import score_counts
-from sordino.models.moments import Floats, NoisyMoments
+from sordino.models.moments import Floats, NoisyMoments, place_moments
+from sordino.models.steps import read_fit
 
 DOMAIN = sd.Domain(
     {
@@ -505,28 +512,154 @@ def test_coefficients_have_intervals_of_the_noise_and_of_the_population(link: st
     assert hidden.interval("c = q") == (-math.inf, math.inf)
 
 
+class PlainSums:
+    """A Queryable over plain sums of a frame in floats, with Gaussian noise of the very laws: a thousand fits take half a minute.
+
+    It answers what an engine does (`test_plain_sums_are_those_of_the_engine`).
+    """
+
+    domain = WIDE
+    neighbors = Neighbors("add_remove", None)
+
+    def __init__(self, frame: pd.DataFrame, asked: SteppedRegression, loss: Loss, draws: np.random.Generator) -> None:
+        self.loss = loss
+        self._columns = {name: frame[name].to_numpy() for name in ("a", "b", "c", "visits")}
+        self._columns["yes"] = frame["yes"].to_numpy(dtype=float)
+        self._asked = asked
+        self._draws = draws
+        self._laws: dict[Any, Any] = {}
+
+    def release(self, query: Any, loss: Any) -> Any:
+        """Return a vector with noise, as one output."""
+        key = (type(query), getattr(query, "frame", None) and query.frame.limit, loss.rho)
+        if key not in self._laws:
+            mechanisms, _ = smooth_vectors(query.parts(self.domain, self.neighbors), loss.rho)
+            self._laws[key] = mechanisms[0].law
+        law = self._laws[key]
+        exact = self.sums(query) / float(query.unit)
+        noise = self._draws.normal(0, math.sqrt(float(law.variance())), len(exact))
+        estimate = Noisy(tuple(round(step) for step in (exact + noise).tolist()), query.unit, law)
+        return SimpleNamespace(outputs=[Output("sums", estimate, "")])
+
+    def sums(self, query: Any) -> Floats:
+        """Return the exact vector, in rows."""
+        if isinstance(query, FirstLook):
+            compiled = compile_moments(query.question, WIDE)
+            looked = [self._steps(number) / number.width for number in compiled.numbers]
+            rows = float(len(self._columns["a"]))
+            return np.array([rows, *(z.sum() for z in looked), *(1.5 * (z**2 - 0.5).sum() for z in looked)])
+        if isinstance(query, MomentVector):
+            compiled = compile_moments(query.question, WIDE)
+            z = self._standardised(compiled, query.frame)
+            return self._moments(compiled, z, self._weights(z, query.frame))
+        steps = compile_steps(self._asked, WIDE)
+        z = self._standardised(steps.columns, query.frame)
+        weights = self._weights(z, query.frame)
+        score = z @ (np.array(query.coefficients) / COEFFICIENT)
+        if self._asked.link == "logistic":
+            mean = 1 / (1 + np.exp(-score))
+            error = mean - self._columns["yes"]
+            curved = 4 * mean * (1 - mean)
+        else:
+            target: Any = steps.target
+            one = query.most_error * target.step
+            mean = np.exp(np.minimum(score, 5.0))
+            error = np.clip((mean - self._columns["visits"]) / one, -1, 1)
+            curved = np.where(np.abs(error) < 1, np.minimum(mean / one, 1), 0)
+        if isinstance(query, GradientVector):
+            gradient: Floats = z.T @ (weights * error)
+            return gradient
+        return self._moments(steps.columns, z, weights * curved)
+
+    def _steps(self, number: Any) -> Floats:
+        steps: Floats = (self._columns[number.alias] - number.middle) / number.step
+        return steps
+
+    def _standardised(self, compiled: Any, frame: Frame) -> Floats:
+        columns: list[Any] = [np.ones(len(self._columns["a"]))]
+        for number, center, scale in zip(compiled.numbers, frame.centers, frame.scales, strict=True):
+            columns.append((self._steps(number) - center) / scale)
+        for group, declared in zip(compiled.question.categories, compiled.categories, strict=True):
+            columns += [self._columns[group.alias] == label for label in declared.labels]
+        return np.column_stack(columns).astype(float)
+
+    def _weights(self, z: Floats, frame: Frame) -> Floats:
+        weights: Floats = np.minimum(1.0, float(frame.limit) / (z**2).sum(axis=1))
+        return weights
+
+    def _moments(self, compiled: Any, z: Floats, weights: Floats) -> Floats:
+        matrix = (z * weights[:, None]).T @ z
+        moments = np.zeros(compiled.cells)
+        for cell, one, other, weight in place_moments(compiled):
+            moments[int(cell)] = matrix[int(one), int(other)] / weight
+        return moments
+
+
+def wide_question(link: Link) -> SteppedRegression:
+    target = "yes" if link == "logistic" else "visits"
+    numbers = tuple(Grouping(name, Name(name)) for name in ("a", "b"))
+    return SteppedRegression(Grouping(target, Name(target)), link, numbers, (Grouping("c", Name("c")),))
+
+
+@pytest.mark.parametrize("link", ["logistic", "poisson"])
+def test_plain_sums_are_those_of_the_engine(link: Link) -> None:
+    frame = draw_wide(2000, 1)
+    asked = wide_question(link)
+    table = open_table(frame, WIDE)
+    plain = PlainSums(frame, asked, sd.ZCDP(1), np.random.default_rng(0))
+    size = compile_steps(asked, WIDE).cells
+    used = Frame((-1500, 20), (900, 500), Fraction(6))
+    whole = tuple(round(c * COEFFICIENT) for c in np.linspace(-0.3, 0.4, size))
+    of_target = Frame((-1500, 20, 0), (900, 500, 400), Fraction(6)) if link == "poisson" else used
+    queries: list[Any] = [
+        FirstLook(asked.moments),
+        MomentVector(asked.moments, of_target),
+        GradientVector(asked, used, whole, 500),
+        CurvatureMatrix(asked, used, whole, 500),
+    ]
+    for query in queries:
+        exact = np.array(exact_of(table, query, WIDE), dtype=float) * float(query.unit)
+        # Straight lines are within some hundredths of a curve, and a part of a mean count is cut to 1 there.
+        assert plain.sums(query) == pytest.approx(exact, rel=0.01, abs=0.004 * len(frame))
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
-def test_intervals_cover_the_coefficients_without_noise(link: str) -> None:
-    """Of 300 simulations, 1,500 intervals: the standard error of a coverage of .95 is .006 to .013."""
+def test_intervals_cover_the_coefficients_without_noise(link: Link) -> None:
+    """Of 1,000 simulations, 5,000 intervals, of which those of one fit go together: the standard error of .95 is .003 to .007."""
+    asked = wide_question(link)
+    loss: dict[str, Any] = {"epsilon": 1, "delta": "1e-6"}
+    plan = open_table(draw_wide(50, 0), WIDE).plan(asked, **loss)
+    assert isinstance(plan.procedure, AlgorithmProcedure)
+    prepared: Any = plan.procedure.prepared
     within = []
-    for seed in range(300):
+    for seed in range(1000):
         frame = draw_wide(8000, seed)
-        y = frame["yes" if link == "logistic" else "visits"].to_numpy(dtype=float)
-        columns: list[Any] = [np.ones(len(frame)), frame["a"], frame["b"], frame["c"] == "q", frame["c"] == "r"]
-        x = np.column_stack(columns).astype(float)
-        # A row counts by how far its numbers lie from the others, as in the fit: less beyond a squared length of 6.
-        spreads = [((frame[name] - frame[name].mean()) / frame[name].std()) ** 2 for name in ("a", "b")]
-        by = np.minimum(1.0, 6.0 / (2.0 + spreads[0].to_numpy() + spreads[1].to_numpy()))
-        truth = np.zeros(5)
-        truth[0] = 0.0 if link == "logistic" else np.log(y.mean())
-        for _ in range(12):
-            mean = 1 / (1 + np.exp(-x @ truth)) if link == "logistic" else np.exp(x @ truth)
-            weight = by * (mean * (1 - mean) if link == "logistic" else mean)
-            truth = truth + np.linalg.solve((x * weight[:, None]).T @ x, x.T @ (by * (y - mean)))
-        model = fit_wide(link, frame, seed, epsilon=1, delta="1e-6")
-        for name, value in zip(["intercept", *model.names], truth, strict=True):
-            low, high = model.interval(name)
-            within.append(low <= value <= high)
-    # 40 simulations of the logistic had .925, slopes a quarter of a deviation too large in the mean; why is not known yet.
-    assert 0.9 < np.mean(within) < 0.98, np.mean(within)
+        content = prepared.answer(PlainSums(frame, asked, plan.procedure.inner, np.random.default_rng(seed)))
+        answered: Any = SimpleNamespace(chosen=content.chosen)
+        fit = read_fit(answered, asked, WIDE)
+        # The same regression without noise weighs rows in the same frame.
+        chosen = [float(value) for _, value in content.chosen[:4]]
+        used = Frame(tuple(map(int, chosen[:2])), tuple(map(int, chosen[2:])), prepared.limit)
+        truth = fit_exactly(frame, link, used)
+        own_values = [fit.constant + sum(float(values[0]) for values in fit.values), *fit.slopes_from_first()]
+        for own, value, deviation in zip(own_values, truth, fit.noise, strict=True):
+            within.append(deviation >= 0 and abs(own - value) <= 1.959964 * deviation)
+    # Both were .95 where this was written.
+    assert 0.94 <= np.mean(within) <= 0.97, np.mean(within)
+
+
+def fit_exactly(frame: pd.DataFrame, link: Link, used: Frame) -> Floats:
+    """Return the constant and the slopes of a regression without noise, of rows weighted in a frame."""
+    plain = PlainSums(frame, wide_question(link), sd.ZCDP(1), np.random.default_rng(0))
+    weights = plain._weights(plain._standardised(compile_steps(wide_question(link), WIDE).columns, used), used)
+    y = frame["yes" if link == "logistic" else "visits"].to_numpy(dtype=float)
+    columns: list[Any] = [np.ones(len(frame)), frame["a"], frame["b"], frame["c"] == "q", frame["c"] == "r"]
+    x = np.column_stack(columns).astype(float)
+    truth: Floats = np.zeros(5)
+    truth[0] = 0.0 if link == "logistic" else np.log(y.mean())
+    for _ in range(8):
+        mean = 1 / (1 + np.exp(-x @ truth)) if link == "logistic" else np.exp(x @ truth)
+        curved = weights * (mean * (1 - mean) if link == "logistic" else mean)
+        truth = truth + np.linalg.solve((x * curved[:, None]).T @ x, x.T @ (weights * (y - mean)))
+    return truth

@@ -36,7 +36,7 @@ from sordino.cli.local.collect import close, estimate, export_reports, serve, to
 from sordino.cli.local.plan_collection import local_plan
 from sordino.cli.local.simulate_collection import local_simulate
 from sordino.cli.local.tasks import create, keygen, show_task
-from sordino.cli.models.fit_model import model_fit, model_show
+from sordino.cli.models.fit_model import model_choose, model_fit, model_show
 from sordino.cli.serve import manage_accounts as accounts
 from sordino.cli.serve.assist import mcp
 from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
@@ -179,6 +179,11 @@ _LEARN: Commands = (
 )
 _MODEL: Commands = (
     ("fit", model_fit, "sordino model fit linear_regression --y price --x area,zone --epsilon 1 -o price.model"),
+    (
+        "choose",
+        model_choose,
+        "sordino model choose naive_bayes logistic_regression --y new --x area,zone --validate 4 --epsilon 1 -o new.model",
+    ),
     ("show", model_show, "sordino model show price.model"),
 )
 

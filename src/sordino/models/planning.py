@@ -77,7 +77,7 @@ class _UnaskedTable:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._table, name)
-        return _stop if name in ("adapt", "fit_model") else attribute
+        return _stop if name in ("adapt", "fit_model", "fit_prediction") else attribute
 
     def over(self, selection: Any) -> _UnaskedTable:
         """Return some rows of the table, of which nothing is asked either: what is asked of them is an algorithm's."""

@@ -38,7 +38,7 @@ from sordino.models.held_out import (
     score_predictions,
 )
 from sordino.models.moments import read_moments
-from sordino.models.planning import plan
+from sordino.models.planning import ModelPlan, plan
 from sordino.models.record import is_value, quote_name
 from sordino.models.registry import LOSS_ARGUMENTS, arguments_of, load_fit, require_model
 
@@ -251,22 +251,15 @@ def choose(candidates: Sequence[Any], table: Any, *, validate: int, **arguments:
     The units of the two parts are disjoint, by a public hash; a row moves a score by 1 at most, whatever the model.
     (Report noisy max: Dwork and Roth 2014, section 3.3.)
 
-    Raises UnknownName, QuestionRefused, DeclarationError or BudgetExhausted before anything is spent.
+    Raises UnknownName, QuestionRefused, DeclarationError or BudgetExhausted before anything is spent. Each fit, the choice and
+    the score are charges of their own: where somebody else spends the budget meanwhile, a later one is refused with
+    BudgetExhausted, and the charges before it stand.
     """
-    check_folds(validate)
-    loss: Any = {name: arguments.pop(name) for name in LOSS_ARGUMENTS if name in arguments}
+    named, each, _ = _prepare_choice(candidates, table, validate, arguments)
+    loss: Any = {name: arguments[name] for name in LOSS_ARGUMENTS if name in arguments}
     total = read_loss(**loss)
-    named = [_read_candidate(candidate, arguments) for candidate in _check_several(candidates)]
-    unknown = next((key for key in arguments if all(key not in arguments_of(name) for name, _ in named)), None)
-    if unknown is not None:
-        raise DeclarationError(f"{arg(f'{unknown}=')} goes with none of the candidates: leave it out")
     domain = domain_of(table)
-    if len({str(own.get("y")) for _, own in named}) > 1:
-        raise DeclarationError("is the same for all candidates", key="y")
     others = take_fold(table, validate, others=True)
-    each = take_part(loss, (1 - SCORING) / len(named))
-    for name, own in named:
-        plan(name, table, **own, **each)
     check_covered(table, loss)
     models = [load_fit(name)(others, **own, **each) for name, own in named]
     scored = []
@@ -291,6 +284,37 @@ def choose(candidates: Sequence[Any], table: Any, *, validate: int, **arguments:
         note += "; those whose predictions are no question took no part"
     model = add_scores(models[place], table, validate, take_part(loss, SCORING - CHOOSING), total, note)
     return ModelChoice(place, named[place][0], model, tuple(name for name, _ in named))
+
+
+def plan_choice(candidates: Sequence[Any], table: Any, *, validate: int, **arguments: Any) -> list[ModelPlan]:
+    """Return the plan of each candidate's fit, which `choose` with these arguments would begin; spends nothing.
+
+    Raises what `choose` raises before anything is spent, but BudgetExhausted.
+    """
+    return _prepare_choice(candidates, table, validate, arguments)[-1]
+
+
+def _prepare_choice(
+    candidates: Any, table: Any, validate: int, arguments: Mapping[str, Any]
+) -> tuple[list[tuple[str, dict[str, Any]]], LossArguments, list[ModelPlan]]:
+    """Return the candidates with their arguments, the loss of each fit, and their plans.
+
+    Raises what `choose` raises before a charge, but BudgetExhausted.
+    """
+    check_folds(validate)
+    shared = dict(arguments)
+    loss: Any = {name: shared.pop(name) for name in LOSS_ARGUMENTS if name in shared}
+    read_loss(**loss)
+    named = [_read_candidate(candidate, shared) for candidate in _check_several(candidates)]
+    unknown = next((key for key in shared if all(key not in arguments_of(name) for name, _ in named)), None)
+    if unknown is not None:
+        raise DeclarationError(f"{arg(f'{unknown}=')} goes with none of the candidates: leave it out")
+    domain_of(table)
+    if len({str(own.get("y")) for _, own in named}) > 1:
+        raise DeclarationError("is the same for all candidates", key="y")
+    take_fold(table, validate, others=True)
+    each = take_part(loss, (1 - SCORING) / len(named))
+    return named, each, [plan(name, table, **own, **each) for name, own in named]
 
 
 def _check_several(candidates: Any) -> Sequence[Any]:

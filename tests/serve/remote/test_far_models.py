@@ -44,6 +44,22 @@ def test_every_method_gives_a_model_of_its_own_kind_charged_once(tmp_path: Path)
         assert not [row for row in first.sample(500).to_pylist() if row["sex"] == "f" and row["age"] < 50]
 
 
+def test_models_that_predict_are_fitted_there_and_are_local_ones(tmp_path: Path) -> None:
+    with far_project(tmp_path, epsilon="9") as (server, url), sd.connect(url, token=server.tokens["rich"]) as far:
+        table: Any = far.table()
+        before = table.remaining
+        clusters = sd.models.kmeans(table, columns=["age"], clusters=2, epsilon=1)
+        assert clusters.centers.shape == (2, 1)
+        again = [
+            table.fit_prediction("naive_bayes", y="sex", x=["age"], epsilon=1, request_id="once") for _ in range(2)
+        ]
+        assert again[0].to_dict() == again[1].to_dict()
+        assert before.epsilon - table.remaining.epsilon == 2
+        assert clusters.provenance.table == "people"
+        with pytest.raises(QuestionRefused, match="bits of its own"):
+            sd.models.kmeans(table, columns=["age"], clusters=2, rng=sd.Rng.seeded(1), epsilon=1)
+
+
 def test_refusals_are_those_of_a_local_fit_and_cost_nothing(tmp_path: Path) -> None:
     with far_project(tmp_path) as (server, url), sd.connect(url, token=server.tokens["ana"]) as far:
         table = far.table()

@@ -51,7 +51,7 @@ _MOST_STEPS = 1 << 20
 _WIDEST_SCALE = 1 << 10
 # A row counts in whole parts of this weight, and its squared length in parts of this size.
 WEIGHT = 1 << 12
-_LENGTH = 1 << 16
+LENGTH = 1 << 16
 # The most that a limit can be.
 _MOST_LIMIT = 1 << 20
 _MOST_CELLS = 200_000
@@ -256,7 +256,7 @@ class CompiledMoments:
             for number, center, scale in zip(self.numbers, centers, scales, strict=True)
         )
         # Squared lengths are rounded up in the engine, by one part a number.
-        return min(self.least_limit + reach + Fraction(len(self.numbers), _LENGTH), Fraction(_MOST_LIMIT))
+        return min(self.least_limit + reach + Fraction(len(self.numbers), LENGTH), Fraction(_MOST_LIMIT))
 
     def check_frame(self, frame: Frame) -> None:
         """Raise QuestionRefused for a frame in which sums could pass what an engine holds."""
@@ -570,10 +570,10 @@ def weighted_rows(
     rows = exp.Select(expressions=inner).from_(on.source()).subquery("sordino_centered")
     cells = _name_columns("z", len(numbers))
     # The squared length, rounded up: one part more for each number whose square is rounded down.
-    length: Any = whole(_LENGTH * (1 + len(codes)) + len(cells))
+    length: Any = whole(LENGTH * (1 + len(codes)) + len(cells))
     for cell, scale in zip(cells, frame.scales, strict=True):
         square = exp.paren(
-            exp.Mul(this=exp.paren(exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(_LENGTH))
+            exp.Mul(this=exp.paren(exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(LENGTH))
         )
         length = exp.Add(this=length, expression=exp.paren(exp.IntDiv(this=square, expression=whole(scale**2))))
     names = [exp.column("fold"), *(cell.copy() for cell in cells), *_name_columns("k", len(codes))]
@@ -583,7 +583,7 @@ def weighted_rows(
         .from_(rows)
         .subquery("sordino_measured")
     )
-    limit = math.floor(frame.limit * _LENGTH)
+    limit = math.floor(frame.limit * LENGTH)
     within = exp.LTE(this=exp.column("l"), expression=whole(limit))
     # The denominator is never 0, also where an engine computes both sides.
     shrunk = exp.IntDiv(this=whole(limit * WEIGHT), expression=exp.column("l"))

@@ -17,6 +17,7 @@ from sordino.serve.remote.questions import (
     RemoteBudget,
     RemotePlan,
     RemoteQuestions,
+    fit_prediction_remote,
     fit_remote,
 )
 from sordino.serve.remote.transport import AsyncTransport, check_url, find_token, refuse_near
@@ -145,6 +146,14 @@ class AsyncTable(RemoteTableFace):
     ) -> Model:
         """Return a synthetic model of the table, which the server fits, as `RemoteTable.fit_model`."""
         fitted = fit_remote(self._asked, self._name, method, words, request_id=request_id, watch=watch)
+        return await self._transport.run(fitted)
+
+    async def fit_prediction(self, model: str, *, request_id: str | None = None, **arguments: Any) -> Any:
+        """Return a model of `sordino.models`, by the name of its function, such as "kmeans", which the server fits as a job.
+
+        `arguments` are those of the function. The model is a local one: predictions are free.
+        """
+        fitted = fit_prediction_remote(self._asked, self._name, model, arguments, request_id=request_id)
         return await self._transport.run(fitted)
 
     async def spent(self) -> Loss:

@@ -20,6 +20,7 @@ from sordino.serve.remote.questions import (
     RemoteBudget,
     RemotePlan,
     RemoteQuestions,
+    fit_prediction_remote,
     fit_remote,
 )
 from sordino.serve.remote.transport import NotRemote, Transport, check_url, find_token, refuse_near
@@ -195,6 +196,14 @@ class RemoteTable(RemoteTableFace):
         `watch` is called with each stage and the seconds so far. The model is a local one: sampling and answers are free.
         """
         fitted = fit_remote(self._asked, self._name, method, words, request_id=request_id, watch=watch)
+        return self._transport.run(fitted)
+
+    def fit_prediction(self, model: str, *, request_id: str | None = None, **arguments: Any) -> Any:
+        """Return a model of `sordino.models`, by the name of its function, such as "kmeans", which the server fits as a job.
+
+        `arguments` are those of the function. The model is a local one: predictions are free.
+        """
+        fitted = fit_prediction_remote(self._asked, self._name, model, arguments, request_id=request_id)
         return self._transport.run(fitted)
 
     @property

@@ -536,6 +536,35 @@ def fit_remote(
     `watch` is called with the stage and the seconds so far as they change. Raises what `sd.synth.fit` does, ApprovalNeeded
     where an officer has to approve, and DeclarationChanged where the table is declared otherwise than when it was read.
     """
+    yield from _check_declared(asked, table)
+    body: dict[str, Any] = {"table": table, "method": method, **{n: v for n, v in words.items() if v is not None}}
+    _write_amounts(body)
+    model: Model = yield from asked.charge("/v1/models", body, request_id, lambda job: _await_model(asked, job, watch))
+    return model
+
+
+def fit_prediction_remote(
+    asked: RemoteQuestions, table: str, name: str, arguments: Mapping[str, Any], *, request_id: str | None
+) -> Operation[Any]:
+    """Return a model of `sordino.models` by the name of its function, once its job is done: charged once.
+
+    Raises what the function does, ApprovalNeeded where an officer has to approve, and DeclarationChanged.
+    """
+    yield from _check_declared(asked, table)
+    body: dict[str, Any] = {"table": table, "model": name, **{n: v for n, v in arguments.items() if v is not None}}
+    _write_amounts(body)
+    return (yield from asked.charge("/v1/models", body, request_id, lambda job: _await_model(asked, job, None)))
+
+
+def _write_amounts(body: dict[str, Any]) -> None:
+    """Write the loss of a fit as exact text."""
+    for name in ("epsilon", "delta", "rho"):
+        if name in body:
+            body[name] = format_number(to_fraction(body[name], name=name))
+
+
+def _check_declared(asked: RemoteQuestions, table: str) -> Operation[None]:
+    """Raise DeclarationChanged where a table is declared otherwise than when it was read."""
     declaration = asked.tables[table]["declaration"]
     now = yield from asked.get("/v1/tables")
     if not any(one["name"] == table and one["declaration"] == declaration for one in now["tables"]):
@@ -543,16 +572,12 @@ def fit_remote(
             f"table {table!r} at {asked.url} is declared otherwise than when this connection read it: look at what changed, "
             "then .refresh() and fit again; nothing was charged"
         )
-    body: dict[str, Any] = {"table": table, "method": method, **{n: v for n, v in words.items() if v is not None}}
-    for name in ("epsilon", "delta", "rho"):
-        if name in body:
-            body[name] = format_number(to_fraction(body[name], name=name))
-    return (yield from asked.charge("/v1/models", body, request_id, lambda job: _await_model(asked, job, watch)))
 
 
 def _await_model(
     asked: RemoteQuestions, job: dict[str, Any], watch: Callable[[str, float], None] | None
-) -> Operation[Model]:
+) -> Operation[Any]:
+    from sordino.models.record import load as load_prediction
     from sordino.synth.model import load
 
     pause = _FIRST
@@ -572,4 +597,5 @@ def _await_model(
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "far.model"
         path.write_bytes(data)
-        return load(path)
+        # A model that predicts is JSON, a synthetic one is not.
+        return load_prediction(path) if data.startswith(b"{") else load(path)
