@@ -25,14 +25,18 @@ from sordino.ask.curator.plan import (
     price,
 )
 from sordino.ask.curator.question_reading import read_question
+from sordino.ask.engines.table_counts import KeyColumn
 from sordino.ask.queries.adaptive.marginal import (
+    FEW_CELLS,
     MOST_AXES,
+    MOST_RUNS,
     Axis,
     ContingencyTable,
     Grouping,
     SparseCounts,
     coarsest_grouping,
     select_groupings,
+    select_keys,
     tells_apart,
 )
 from sordino.ask.queries.aggregates.most_common import MostCommon
@@ -457,6 +461,11 @@ _MOST_SETS = 19
 # The most cells that several tables over the same columns are counted by together. Of 40 tables that each cut three columns
 # of 300 values in two, all together tell every value from every other: 27 million cells, and as many counts as there are rows.
 _MOST_TOGETHER = 1 << 20
+# Where an engine counts tables in arrays: the cells of raw keys that a table may have whatever its codes, so that other codes
+# need no scan; the most cells of one table, which a block of rows should not leave empty; the most of all tables of one scan.
+_FEW_IN_ARRAYS = 1 << 12
+_MOST_IN_ARRAYS = 1 << 17
+_MOST_AT_ONCE = 1 << 23
 
 
 class CountCache:
@@ -475,12 +484,17 @@ class CountCache:
         for order, table in zip(orders, tables, strict=True):
             by_order.setdefault(order, []).append(table)
         wanted: list[tuple[Grouping, Grouping]] = []
+        dense: list[tuple[Grouping, Grouping]] = []
         for order, of in by_order.items():
             if all(self._find(order, table) is not None for table in of):
                 continue
             # what is scanned replaces what was kept
             self._kept.pop(order, None)
-            wanted += [(order, grouping) for grouping in _groupings(order, of, self._domain)]
+            small = [] if self._rows.table_counter is None else self._small_groupings(order, of)
+            dense += [(order, grouping) for grouping in small]
+            wanted += [] if small else [(order, grouping) for grouping in _groupings(order, of, self._domain)]
+        for batch in _batches_in_arrays(dense, self._domain):
+            self._count(batch)
         for batch in _batches(wanted):
             self._scan(batch)
         tables_counts: list[SparseCounts] = []
@@ -498,6 +512,31 @@ class CountCache:
     def clear(self) -> None:
         """Forget all counts."""
         self._kept.clear()
+
+    def _small_groupings(self, order: Grouping, tables: Sequence[ContingencyTable]) -> list[Grouping]:
+        """Return groupings that an engine counts in arrays, none where one of them has too many cells."""
+        groupings = _groupings(
+            order, tables, self._domain, few=_FEW_IN_ARRAYS, most_runs=math.inf, most=_MOST_IN_ARRAYS
+        )
+        small = all(_cells(grouping, self._domain) <= _MOST_IN_ARRAYS for grouping in groupings)
+        return groupings if small else []
+
+    def _count(self, wanted: Sequence[tuple[Grouping, Grouping]]) -> None:
+        """Count several groupings in arrays; rows without a key in one of a grouping's axes are left out of it."""
+        axes: dict[Axis, int] = {}
+        tables = []
+        for _, grouping in wanted:
+            keys = [replace(axis, codes=None) for axis in grouping]
+            places = [axes.setdefault(key, len(axes)) for key in keys]
+            sizes = [key.size(self._domain) for key in keys]
+            tables.append([KeyColumn(p, n, axis.codes) for p, n, axis in zip(places, sizes, grouping, strict=True)])
+        statement = self._rows.write(select_keys(list(axes), self._rows.primitives(), self._domain))
+        assert self._rows.table_counter is not None
+        for (order, grouping), counts in zip(wanted, self._rows.table_counter(statement, tables), strict=True):
+            cells = np.argwhere(counts)
+            present = counts[tuple(cells.T)]
+            entry = grouping, (_first_keys(cells, grouping), present)
+            self._kept.setdefault(order, []).append(entry)
 
     def _scan(self, wanted: Sequence[tuple[Grouping, Grouping]]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
@@ -518,14 +557,22 @@ class CountCache:
             self._kept.setdefault(order, []).append(entry)
 
 
-def _groupings(order: Grouping, tables: Sequence[ContingencyTable], domain: Domain) -> list[Grouping]:
+def _groupings(
+    order: Grouping,
+    tables: Sequence[ContingencyTable],
+    domain: Domain,
+    *,
+    few: int = FEW_CELLS,
+    most_runs: float = MOST_RUNS,
+    most: int = _MOST_TOGETHER,
+) -> list[Grouping]:
     """Return groupings that count tables over the same axes: of all tables together, or of as many as keep the cells few."""
     groupings: list[Grouping] = []
     together: list[ContingencyTable] = []
     for table in tables:
-        grouping = coarsest_grouping(order, [*together, table], domain)
-        if together and _cells(grouping, domain) > _MOST_TOGETHER:
-            grouping = coarsest_grouping(order, [table], domain)
+        grouping = coarsest_grouping(order, [*together, table], domain, few=few, most_runs=most_runs)
+        if together and _cells(grouping, domain) > most:
+            grouping = coarsest_grouping(order, [table], domain, few=few, most_runs=most_runs)
             together = []
             groupings.append(grouping)
         elif together:
@@ -551,6 +598,22 @@ def _batches(wanted: Sequence[tuple[Grouping, Grouping]]) -> list[list[tuple[Gro
             axes = set()
         batches[-1].append(one)
         axes |= {*one[1]}
+    return batches
+
+
+def _batches_in_arrays(
+    wanted: Sequence[tuple[Grouping, Grouping]], domain: Domain
+) -> list[list[tuple[Grouping, Grouping]]]:
+    """Batch groupings for scans whose arrays of cells lie in memory together."""
+    batches: list[list[tuple[Grouping, Grouping]]] = []
+    cells = 0
+    for one in wanted:
+        size = _cells(one[1], domain)
+        if not batches or cells + size > _MOST_AT_ONCE:
+            batches.append([])
+            cells = 0
+        batches[-1].append(one)
+        cells += size
     return batches
 
 

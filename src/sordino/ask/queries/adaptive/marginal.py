@@ -40,9 +40,9 @@ _MOST_CELLS = 1 << 26
 # the most axes of one scan: PostgreSQL has as many bits to say which axes a grouping set leaves out
 MOST_AXES = 31
 # the cells of raw keys that an engine may return for one table, whatever its codes
-_FEW_CELLS = 1 << 17
+FEW_CELLS = 1 << 17
 # the most runs of keys with one code, which SQL finds by halving
-_MOST_RUNS = 1000
+MOST_RUNS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +171,21 @@ class MarginalQuery:
         return f"the number of rows by {join_words(self.names())}"
 
 
-def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], domain: Domain) -> Grouping:
+def coarsest_grouping(
+    grouping: Grouping,
+    tables: Sequence[ContingencyTable],
+    domain: Domain,
+    *,
+    few: int = FEW_CELLS,
+    most_runs: float = MOST_RUNS,
+) -> Grouping:
     """Return the grouping that tables over the same axes can be counted by: by keys where few cells can be, else by classes.
 
     A class holds the keys that no table tells apart, so the counts by classes give each table's; an engine then returns no
     more cells than they have, though keys of three columns can have as many cells as there are rows.
     """
     sizes = [Axis(axis.column, axis.edges, missing=axis.missing).size(domain) for axis in grouping]
-    if math.prod(sizes) <= _FEW_CELLS:
+    if math.prod(sizes) <= few:
         return grouping
     coarse = []
     for axis in grouping:
@@ -188,7 +195,7 @@ def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], do
         classes = None
         if None not in codes:
             _, places = np.unique(np.array(codes), axis=1, return_inverse=True)
-            if np.count_nonzero(np.diff(places.ravel())) < _MOST_RUNS:
+            if np.count_nonzero(np.diff(places.ravel())) < most_runs:
                 classes = tuple(places.ravel().tolist())
         coarse.append(replace(axis, codes=classes))
     return tuple(coarse)
@@ -214,11 +221,7 @@ def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Doma
     from sqlglot import exp
 
     axes = list(dict.fromkeys(axis for grouping in groupings for axis in grouping))
-    inner: list[Any] = []
-    for i, axis in enumerate(axes):
-        code = axis.keys(domain).row_code(on)
-        inner.append(exp.alias_(code if axis.codes is None else _class_of(code, axis.codes, on), f"k{i}"))
-    rows = exp.Select(expressions=inner).from_(on.source())
+    rows = select_keys(axes, on, domain)
     names = [exp.column(f"k{i}") for i in range(len(axes))]
     sets = dict.fromkeys(tuple(axes.index(axis) for axis in grouping) for grouping in groupings)
     left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=names), "left_out")
@@ -228,6 +231,17 @@ def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Doma
     select = exp.Select(expressions=columns).from_(rows.subquery("sordino_keys"))
     select.set("group", exp.Group(grouping_sets=[groups]))
     return select
+
+
+def select_keys(axes: Sequence[Axis], on: Primitives, domain: Domain) -> exp.Select:
+    """Return one SQL tree of the keys of each row, k0.. one an axis, or of their codes where the axis has some; NULL for none."""
+    from sqlglot import exp
+
+    columns: list[Any] = []
+    for i, axis in enumerate(axes):
+        code = axis.keys(domain).row_code(on)
+        columns.append(exp.alias_(code if axis.codes is None else _class_of(code, axis.codes, on), f"k{i}"))
+    return exp.Select(expressions=columns).from_(on.source())
 
 
 def _class_of(code: exp.Expression, classes: Sequence[int], on: Primitives) -> exp.Expression:
