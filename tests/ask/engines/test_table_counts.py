@@ -60,6 +60,29 @@ def test_keys_of_every_width_are_counted_in_blocks(size: int) -> None:
     assert [c.ravel().tolist() for c in counts] == counted(keys, tables)
 
 
+@pytest.mark.parametrize("more", [0, 1])
+@pytest.mark.parametrize("edges", [(0, 1), (-5, -5, 0, 7), (-(2**62), 3, 4, 2**62), tuple(range(0, 900, 3))])
+def test_steps_are_cut_at_edges(edges: tuple[int, ...], more: int) -> None:
+    """Bins are closed below, the last above too; what lies beyond, and NULL, has the key after them, if there is one."""
+    steps = np.array([e + d for e in edges for d in (-1, 0, 1)] + [-(2**62), 2**62, edges[-1] + 1])
+    size = len(edges) - 1 + more
+    classes = (*(i % 2 for i in range(size - 1)), 2)
+    tables = [[KeyColumn(0, size, None, edges)], [KeyColumn(0, size, classes, edges), KeyColumn(1, 2)]]
+    counting = CountingTables(tables)
+    counting.add({0: steps, 1: np.zeros(len(steps), dtype=np.uint8)})
+    expected = np.zeros(size, dtype=np.int64)
+    for step in steps.tolist():
+        inside = [i for i, (a, b) in enumerate(itertools.pairwise(edges)) if a <= step < b]
+        if step == edges[-1]:
+            inside = [len(edges) - 2]
+        if inside or more:
+            expected[inside[0] if inside else size - 1] += 1
+    one, pair = counting.counts()
+    assert one.tolist() == expected.tolist()
+    assert pair[:, 0].tolist() == [int(expected[np.array(classes) == c].sum()) for c in range(3)]
+    assert not pair[:, 1].any()
+
+
 DOMAIN = sd.Domain(
     {
         "i": sd.Integer(-3, 4, missing="keep"),
@@ -67,6 +90,9 @@ DOMAIN = sd.Domain(
         "r": sd.Real(-1, 5, resolution="0.25"),
         "k": sd.Category(["p", "q"], other="z", missing="keep"),
         "t": sd.Boolean(missing=sd.Fill(True)),
+        "day": sd.Date("1900-01-01", "2010-01-01", missing="keep"),
+        "filled": sd.Real(-(10**6), 10**6, resolution="0.001", missing=sd.Fill(5)),
+        "beyond": sd.Integer(-(2**62), 2**62),
     }
 )
 
@@ -81,6 +107,11 @@ def rows(count: int) -> pa.Table:
             "r": pa.array(np.where(rng.random(count) < 0.1, np.nan, rng.uniform(-2, 6, count))),
             "k": pa.array(rng.choice(["p", "q", "w"], count), mask=rng.random(count) < 0.1),
             "t": pa.array(rng.random(count) < 0.5, mask=rng.random(count) < 0.1),
+            "day": pa.array(rng.integers(-30_000, 16_000, count), pa.int32(), mask=rng.random(count) < 0.1).cast(
+                pa.date32()
+            ),
+            "filled": pa.array(rng.normal(size=count) * 10**6, mask=rng.random(count) < 0.1),
+            "beyond": pa.array(rng.integers(-(2**52), 2**52, count), mask=rng.random(count) < 0.1),
         }
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -33,10 +33,12 @@ from sordino.ask.queries.adaptive.marginal import (
     Axis,
     ContingencyTable,
     Grouping,
+    Integers,
     SparseCounts,
     coarsest_grouping,
+    cuts_steps,
+    select_cells,
     select_groupings,
-    select_keys,
     tells_apart,
 )
 from sordino.ask.queries.aggregates.most_common import MostCommon
@@ -474,11 +476,14 @@ class CountCache:
     def __init__(self, rows: DataAccess, domain: Domain) -> None:
         self._rows = rows
         self._domain = domain
-        # By axes alone: what was scanned, and its counts.
-        self._kept: dict[Grouping, list[tuple[Grouping, SparseCounts]]] = {}
+        # By axes alone: what was counted, and all of its cells in an array, or those that occur.
+        self._kept: dict[Grouping, list[tuple[Grouping, Integers | SparseCounts]]] = {}
 
-    def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
-        """Return the sparse exact counts of each table, by raw keys (before codes), one for all that it does not tell apart."""
+    def count(self, tables: Sequence[ContingencyTable]) -> Iterator[SparseCounts]:
+        """Yield the sparse exact counts of each table, by raw keys (before codes), one for all that it does not tell apart.
+
+        One at a time: keys take more memory than the counts of all pairs of a hundred columns.
+        """
         orders = [_order(table) for table in tables]
         by_order: dict[Grouping, list[ContingencyTable]] = {}
         for order, table in zip(orders, tables, strict=True):
@@ -497,17 +502,16 @@ class CountCache:
             self._count(batch)
         for batch in _batches(wanted):
             self._scan(batch)
-        tables_counts: list[SparseCounts] = []
         for order, table in zip(orders, tables, strict=True):
             entry = self._find(order, table)
             assert entry is not None
-            keys, counts = entry
-            tables_counts.append((keys[:, [order.index(axis) for axis in table.grouping()]], counts))
-        return tables_counts
+            grouping, kept = entry
+            keys, counts = kept if isinstance(kept, tuple) else _occurring(kept)
+            yield _first_keys(keys, grouping)[:, [order.index(axis) for axis in table.grouping()]], counts
 
-    def _find(self, order: Grouping, table: ContingencyTable) -> SparseCounts | None:
-        """Return the counts of a scanned grouping that is at least as fine as the table's."""
-        return next((counts for grouping, counts in self._kept.get(order, ()) if tells_apart(grouping, table)), None)
+    def _find(self, order: Grouping, table: ContingencyTable) -> tuple[Grouping, Integers | SparseCounts] | None:
+        """Return a grouping that was counted and is at least as fine as the table's, and its counts."""
+        return next((entry for entry in self._kept.get(order, ()) if tells_apart(entry[0], table)), None)
 
     def clear(self) -> None:
         """Forget all counts."""
@@ -526,17 +530,17 @@ class CountCache:
         axes: dict[Axis, int] = {}
         tables = []
         for _, grouping in wanted:
-            keys = [replace(axis, codes=None) for axis in grouping]
-            places = [axes.setdefault(key, len(axes)) for key in keys]
-            sizes = [key.size(self._domain) for key in keys]
-            tables.append([KeyColumn(p, n, axis.codes) for p, n, axis in zip(places, sizes, grouping, strict=True)])
-        statement = self._rows.write(select_keys(list(axes), self._rows.primitives(), self._domain))
+            tables.append([self._key_column(axis, axes) for axis in grouping])
+        statement = self._rows.write(select_cells(list(axes), self._rows.primitives(), self._domain))
         assert self._rows.table_counter is not None
         for (order, grouping), counts in zip(wanted, self._rows.table_counter(statement, tables), strict=True):
-            cells = np.argwhere(counts)
-            present = counts[tuple(cells.T)]
-            entry = grouping, (_first_keys(cells, grouping), present)
-            self._kept.setdefault(order, []).append(entry)
+            self._kept.setdefault(order, []).append((grouping, counts))
+
+    def _key_column(self, axis: Axis, axes: dict[Axis, int]) -> KeyColumn:
+        """Return the column of an axis in a scan of `axes`, to which it is added."""
+        keys = replace(axis, codes=None)
+        edges = axis.edges if cuts_steps(axis, self._domain) else None
+        return KeyColumn(axes.setdefault(keys, len(axes)), keys.size(self._domain), axis.codes, edges)
 
     def _scan(self, wanted: Sequence[tuple[Grouping, Grouping]]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
@@ -553,8 +557,7 @@ class CountCache:
             rows = np.flatnonzero(left_out == mask)
             keys = np.stack([codes[i][rows] for i in places], axis=1)
             whole = (keys >= 0).all(axis=1)
-            entry = grouping, (_first_keys(keys[whole], grouping), counts[rows][whole])
-            self._kept.setdefault(order, []).append(entry)
+            self._kept.setdefault(order, []).append((grouping, (keys[whole], counts[rows][whole])))
 
 
 def _groupings(
@@ -622,8 +625,15 @@ def _order(table: ContingencyTable) -> Grouping:
     return tuple(sorted(table.grouping(), key=repr))
 
 
-def _first_keys(cells: Any, grouping: Grouping) -> Any:
+def _occurring(counts: Integers) -> SparseCounts:
+    """Return the cells of an array that are not 0, and their counts."""
+    cells = np.argwhere(counts)
+    return cells, counts[tuple(cells.T)]
+
+
+def _first_keys(cells: Integers, grouping: Grouping) -> Integers:
     """Return the cells with a key of each class in place of the class."""
+    cells = cells.copy()
     for i, axis in enumerate(grouping):
         if axis.codes is not None:
             cells[:, i] = np.unique(np.array(axis.codes), return_index=True)[1][cells[:, i]]

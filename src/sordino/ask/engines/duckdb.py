@@ -272,15 +272,15 @@ class DuckDBEngine:
         """Return the exact counts of each table, all in one scan of the keys; raises EngineFailed."""
         from sordino.ask.engines.table_counts import CountingTables
 
-        sizes = {column.place: column.size for table in tables for column in table}
-        cells = ", ".join(f"{_key_cell(f'k{place}', size)} AS k{place}" for place, size in sizes.items())
+        columns = {column.place: column for table in tables for column in table}
+        cells = ", ".join(f"{_key_cell(column)} AS k{place}" for place, column in columns.items())
         text = f"SELECT {cells} FROM ({keys.text}) AS sordino_keys"
 
         def count() -> list[TableCounts]:
             counter = CountingTables(tables)
             with closing(fetch_blocks(self._connection, text)) as blocks:
                 for block in blocks:
-                    counter.add({place: cells.to_numpy() for place, cells in zip(sizes, block.columns, strict=True)})
+                    counter.add({place: cells.to_numpy() for place, cells in zip(columns, block.columns, strict=True)})
             return counter.counts()
 
         return self._read(count)
@@ -677,10 +677,11 @@ def _glob(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
     return names
 
 
-def _key_cell(name: str, size: int) -> str:
-    """Return the text of a key in as few bytes as hold it, `size` for NULL."""
-    kind = next(kind for kind, most in (("UTINYINT", 2**8), ("USMALLINT", 2**16), ("UINTEGER", 2**32)) if size < most)
-    return f"CAST(COALESCE({name}, {size}) AS {kind})"
+def _key_cell(column: KeyColumn) -> str:
+    """Return the text of a cell that tells a key: of a key itself, in as few bytes as hold it."""
+    sizes = (("UTINYINT", 2**8), ("USMALLINT", 2**16), ("UINTEGER", 2**32))
+    kind = "BIGINT" if column.edges else next(kind for kind, most in sizes if column.size < most)
+    return f"CAST(COALESCE(k{column.place}, {column.none}) AS {kind})"
 
 
 def _is_one_row(select: exp.Select) -> bool:
