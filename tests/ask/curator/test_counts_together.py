@@ -119,10 +119,10 @@ write(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])) if sys.argv[1] == "write"
 
 @pytest.mark.deep
 def test_a_fit_of_a_million_rows_and_a_hundred_columns_takes_150_processor_seconds_at_most(tmp_path: Path) -> None:
-    """Scans of the 4,950 pairs took two thirds of 198 seconds; and in arrays of all cells they take no more memory."""
+    """It took more than 360, and 1.1 GB, by scans of twenty columns each."""
     rows = str(tmp_path / "rows.parquet")
     subprocess.run([sys.executable, "-c", WIDE, "write", rows, "1000000", "100"], check=True)
     done = subprocess.run([sys.executable, "-c", WIDE, "fit", rows, "100"], check=True, capture_output=True, text=True)
     seconds, kilobytes = map(float, done.stdout.split())
     assert seconds <= 150
-    assert kilobytes <= 800_000
+    assert kilobytes <= 1_000_000

@@ -252,7 +252,9 @@ def fetch_table(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
 def fetch_blocks(connection: duckdb.DuckDBPyConnection, text: str) -> Generator[pa.RecordBatch, None, None]:
     """Yield a statement's rows in blocks, as they are computed; raises what DuckDB raises, with no result left open."""
     try:
-        yield from connection.execute(text).to_arrow_reader(_BLOCK)
+        blocks = connection.execute(text).to_arrow_reader(_BLOCK)
+        assert blocks is not None
+        yield from blocks
     except BaseException:
         connection.abort()
         raise
