@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,32 @@ def test_a_parted_code_adds_what_its_shares_may_miss() -> None:
     assert sure is not None
     assert unsure is not None
     assert float(unsure[1][0]) > float(sure[1][0])
+
+
+@pytest.mark.parametrize("share", [0.0, 1e-12, 0.5])
+def test_a_key_whose_rows_the_noise_hid_is_not_known_to_have_none(share: float) -> None:
+    """A tail's key got no share of its code, so margins of pairs said 0, give or take half a row, where 158 rows were."""
+    truth = np.full((5, 6, 4), 30.0)
+    counts = _measure(truth, np.random.default_rng(3))
+    keys = replace(_keys(), within=[np.array([1.0, share, 1.0 - share, 1, 1]), np.ones(6), np.ones(4)])
+    inside = np.array([0, 1, 0, 0, 0])
+    one = counts.estimate(Question((0,), [inside], np.array([0.0, 1.0]), None, 1), keys)
+    assert one is not None
+    assert float(one[1][0]) >= 0.9 * np.sqrt(NOISES[(0,)])
+    assert abs(float(one[0][0]) - 24 * 30.0) <= 5 * float(one[1][0])
+    pair = Question((0, 2), [inside, np.array([0, 1, 0, 0])], np.array([[0.0, 0.0], [0.0, 1.0]]), None, 1)
+    both = counts.estimate(pair, keys)
+    assert both is not None
+    # A quarter of the rows has the other column's value: so much of the noise in the key's own count is in theirs.
+    assert float(both[1][0]) >= 0.25
+
+
+def test_a_missing_value_without_a_share_parts_no_code() -> None:
+    keys = replace(_keys(), codes=[DomainCompression(np.array([0, 1, 1, 2, 2]), 3), *CODES[1:]])
+    keys = replace(keys, within=[np.array([1, 0.5, 0.5, 1, 0.0]), np.ones(6), np.ones(4)])
+    inside = np.array([0, 0, 0, 1, 0])
+    assert not keys.aligned(0, inside)
+    assert replace(keys, missing=(True, False, False)).aligned(0, inside)
 
 
 def test_raking_takes_over_what_a_measured_pair_shows() -> None:

@@ -325,11 +325,12 @@ class _Sums:
         weights = np.broadcast_to(self.inside * values, self.grid.shape)
         linear_question = Question(self.chosen, self.grid.members, weights, self.groups, len(known))
         rows = max(float(self.parts.field.tables[0].sum()), 1.0)
-        keys = KeyShares(self.parts.codes, self.parts.within, self.parts.errors, rows)
+        missing = [column.missing for column in self.parts.columns]
+        keys = KeyShares(self.parts.codes, self.parts.within, self.parts.errors, rows, missing)
         measured = self.parts.counts.estimate(linear_question, keys)
         if measured is None:
             return sums, deviation, known
-        axes = zip(self.chosen, self.grid.members, self.grid.shape, strict=True)
+        axes = zip(self.chosen, self.grid.members, strict=True)
         known[:] = len(self.chosen) == 1 or all(keys.aligned(*axis) for axis in axes)
         known &= parted == 0.0
         return measured[0], np.sqrt(np.square(measured[1]) + parted), known

@@ -66,7 +66,13 @@ def columns_of(mask: int) -> tuple[int, ...]:
 
 def count_cells(mask: int, sizes: Sequence[int]) -> int:
     """Return the number of cells of a table over a set of columns."""
-    return math.prod(sizes[c] for c in columns_of(mask))
+    # Without a list of them: a fit of a hundred columns asks 650,000 times.
+    cells = 1
+    while mask:
+        low = mask & -mask
+        cells *= sizes[low.bit_length() - 1]
+        mask ^= low
+    return cells
 
 
 def maximal_cliques(

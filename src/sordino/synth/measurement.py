@@ -375,12 +375,16 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class KeyShares:
-    """How the rows of each code spread over its keys: `within`, by column, and the law of what that misses."""
+    """How the rows of each code spread over its keys: `within`, by column, and the law of what that misses.
+
+    `missing` says of each column whether its last key is a missing value; none is where it is left out.
+    """
 
     codes: Sequence[DomainCompression]
     within: Sequence[Floats]
     law: ErrorLaw
     rows: float
+    missing: Sequence[bool] = ()
 
     def by_class(self, column: int, member: Any, size: int) -> Floats:
         """Return the share of each code in each class of keys."""
@@ -388,16 +392,31 @@ class KeyShares:
         np.add.at(shares, (self.codes[column].codes, member), self.within[column])
         return shares
 
-    def aligned(self, column: int, member: Any, size: int) -> bool:
+    def aligned(self, column: int, member: Any) -> bool:
         """Return whether each code lies within a class."""
-        shares = self.by_class(column, member, size)
-        return bool(np.all((shares < 1e-9) | (shares > 1.0 - 1e-9)))
+        return not self._parted_keys(column, member).any()
+
+    def _parted_keys(self, column: int, member: Any) -> Any:
+        """Return which keys share a code with keys of another class, whatever the shares that noisy counts gave them.
+
+        A missing value without a share of its code counts for none: see `MeasuredCounts._hidden`.
+        """
+        codes = self.codes[column].codes
+        counted = np.ones(len(codes), dtype=bool)
+        if self.missing and self.missing[column]:
+            counted[-1] = self.within[column][-1] > 0.0
+        least = np.full(self.codes[column].size, np.iinfo(np.int64).max)
+        most = np.full(self.codes[column].size, -1)
+        np.minimum.at(least, codes[counted], member[counted])
+        np.maximum.at(most, codes[counted], member[counted])
+        return counted & (least < most)[codes]
 
     def parted(self, columns: Sequence[int], classes: Sequence[tuple[Any, int]]) -> Floats:
         """Return the variance, in each cell, of how parted codes spread otherwise in it: t times what is parted.
 
         The share p of a code misses t P(code) p (1 - p) P(other classes), t the law's of a pair that was not measured, and
-        no less than the rows: what a sample varies by.
+        no less than the rows: what a sample varies by. And p is of noisy counts: where the noise hid a key's rows it is 0, so
+        each parted key adds its noise.
         """
         t = max(self.law.unmeasured, self.rows)
         shares = [self.law.columns[c].by_class(m, n).share for c, (m, n) in zip(columns, classes, strict=True)]
@@ -408,7 +427,12 @@ class KeyShares:
             part = np.ones(())
             for other in range(len(columns)):
                 part = np.multiply.outer(part, spread if other == axis else shares[other])
-            variance += t * part
+            parted = np.bincount(member[self._parted_keys(column, member)], minlength=size)
+            noise = parted * float(self.law.columns[column].variance.max())
+            beside = np.ones(())
+            for other in range(len(columns)):
+                beside = np.multiply.outer(beside, noise if other == axis else np.square(shares[other]))
+            variance += t * part + beside
         return variance
 
 
@@ -548,7 +572,7 @@ class MeasuredCounts:
         remaining = [c for c in table if c in places]
         cells = cells.transpose([remaining.index(c) for c in order])
         classes = [(asked.members[places[c]], asked.values.shape[places[c]]) for c in order]
-        if len(table) > 1 and len(order) == 1 and not keys.aligned(order[0], *classes[0]):
+        if len(table) > 1 and len(order) == 1 and not keys.aligned(order[0], classes[0][0]):
             return None
         for axis, (column, (member, size)) in enumerate(zip(order, classes, strict=True)):
             shares = np.eye(size)[member] if len(table) == 1 else keys.by_class(column, member, size)

@@ -349,9 +349,10 @@ def _fit_in_two_rounds(
     inside, cliques = grow_clique(first_pairs, compressed.sizes, cap=min(_SMALL, large))
     potentials: dict[tuple[int, ...], Floats] = {}
     field = fit_field(compressed, measured, cliques, sweeps=_AUTO_SWEEPS, potentials=potentials)
-    models = model_pairs(session, compressed, field, pairs)
     share = _share_of_scores(session, _SCORE_PAIRS_AGAIN, pairs, compressed.rows)
-    again = dict(zip(pairs, shrink_scores(*score_pairs(session, compressed, pairs, models, share)), strict=True))
+    # The tables of all pairs are not kept beyond their scores: of a hundred columns they take 100 MB.
+    excess, deviation = score_pairs(session, compressed, pairs, model_pairs(session, compressed, field, pairs), share)
+    again = dict(zip(pairs, shrink_scores(excess, deviation), strict=True))
     triples = _fitting(
         choose_triples(session, compressed, field, again, 2 * len(first_pairs)), compressed, inside, large
     )

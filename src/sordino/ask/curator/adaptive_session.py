@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -25,13 +25,19 @@ from sordino.ask.curator.plan import (
     price,
 )
 from sordino.ask.curator.question_reading import read_question
+from sordino.ask.engines.table_counts import KeyColumn
 from sordino.ask.queries.adaptive.marginal import (
+    FEW_CELLS,
     MOST_AXES,
+    MOST_RUNS,
     Axis,
     ContingencyTable,
     Grouping,
+    Integers,
     SparseCounts,
     coarsest_grouping,
+    cuts_steps,
+    select_cells,
     select_groupings,
     tells_apart,
 )
@@ -461,6 +467,11 @@ _MOST_SETS = 19
 # The most cells that several tables over the same columns are counted by together. Of 40 tables that each cut three columns
 # of 300 values in two, all together tell every value from every other: 27 million cells, and as many counts as there are rows.
 _MOST_TOGETHER = 1 << 20
+# Where an engine counts tables in arrays: the cells of raw keys that a table may have whatever its codes, so that other codes
+# need no scan; the most cells of one table, which a block of rows should not leave empty; the most of all tables of one scan.
+_FEW_IN_ARRAYS = 1 << 12
+_MOST_IN_ARRAYS = 1 << 17
+_MOST_AT_ONCE = 1 << 23
 
 
 class CountCache:
@@ -469,39 +480,71 @@ class CountCache:
     def __init__(self, rows: DataAccess, domain: Domain) -> None:
         self._rows = rows
         self._domain = domain
-        # By axes alone: what was scanned, and its counts.
-        self._kept: dict[Grouping, list[tuple[Grouping, SparseCounts]]] = {}
+        # By axes alone: what was counted, and all of its cells in an array, or those that occur.
+        self._kept: dict[Grouping, list[tuple[Grouping, Integers | SparseCounts]]] = {}
 
-    def count(self, tables: Sequence[ContingencyTable]) -> list[SparseCounts]:
-        """Return the sparse exact counts of each table, by raw keys (before codes), one for all that it does not tell apart."""
+    def count(self, tables: Sequence[ContingencyTable]) -> Iterator[SparseCounts]:
+        """Yield the sparse exact counts of each table, by raw keys (before codes), one for all that it does not tell apart.
+
+        One at a time: keys take more memory than the counts of all pairs of a hundred columns.
+        """
         orders = [_order(table) for table in tables]
         by_order: dict[Grouping, list[ContingencyTable]] = {}
         for order, table in zip(orders, tables, strict=True):
             by_order.setdefault(order, []).append(table)
         wanted: list[tuple[Grouping, Grouping]] = []
+        dense: list[tuple[Grouping, Grouping]] = []
         for order, of in by_order.items():
             if all(self._find(order, table) is not None for table in of):
                 continue
             # what is scanned replaces what was kept
             self._kept.pop(order, None)
-            wanted += [(order, grouping) for grouping in _groupings(order, of, self._domain)]
+            small = [] if self._rows.table_counter is None else self._small_groupings(order, of)
+            dense += [(order, grouping) for grouping in small]
+            wanted += [] if small else [(order, grouping) for grouping in _groupings(order, of, self._domain)]
+        for batch in _batches_in_arrays(dense, self._domain):
+            self._count(batch)
         for batch in _batches(wanted):
             self._scan(batch)
-        tables_counts: list[SparseCounts] = []
         for order, table in zip(orders, tables, strict=True):
             entry = self._find(order, table)
             assert entry is not None
-            keys, counts = entry
-            tables_counts.append((keys[:, [order.index(axis) for axis in table.grouping()]], counts))
-        return tables_counts
+            grouping, kept = entry
+            keys, counts = kept if isinstance(kept, tuple) else _occurring(kept)
+            yield _first_keys(keys, grouping)[:, [order.index(axis) for axis in table.grouping()]], counts
 
-    def _find(self, order: Grouping, table: ContingencyTable) -> SparseCounts | None:
-        """Return the counts of a scanned grouping that is at least as fine as the table's."""
-        return next((counts for grouping, counts in self._kept.get(order, ()) if tells_apart(grouping, table)), None)
+    def _find(self, order: Grouping, table: ContingencyTable) -> tuple[Grouping, Integers | SparseCounts] | None:
+        """Return a grouping that was counted and is at least as fine as the table's, and its counts."""
+        return next((entry for entry in self._kept.get(order, ()) if tells_apart(entry[0], table)), None)
 
     def clear(self) -> None:
         """Forget all counts."""
         self._kept.clear()
+
+    def _small_groupings(self, order: Grouping, tables: Sequence[ContingencyTable]) -> list[Grouping]:
+        """Return groupings that an engine counts in arrays, none where one of them has too many cells."""
+        groupings = _groupings(
+            order, tables, self._domain, few=_FEW_IN_ARRAYS, most_runs=math.inf, most=_MOST_IN_ARRAYS
+        )
+        small = all(_cells(grouping, self._domain) <= _MOST_IN_ARRAYS for grouping in groupings)
+        return groupings if small else []
+
+    def _count(self, wanted: Sequence[tuple[Grouping, Grouping]]) -> None:
+        """Count several groupings in arrays; rows without a key in one of a grouping's axes are left out of it."""
+        axes: dict[Axis, int] = {}
+        tables = []
+        for _, grouping in wanted:
+            tables.append([self._key_column(axis, axes) for axis in grouping])
+        statement = self._rows.write(select_cells(list(axes), self._rows.primitives(), self._domain))
+        assert self._rows.table_counter is not None
+        for (order, grouping), counts in zip(wanted, self._rows.table_counter(statement, tables), strict=True):
+            self._kept.setdefault(order, []).append((grouping, counts))
+
+    def _key_column(self, axis: Axis, axes: dict[Axis, int]) -> KeyColumn:
+        """Return the column of an axis in a scan of `axes`, to which it is added."""
+        keys = replace(axis, codes=None)
+        edges = axis.edges if cuts_steps(axis, self._domain) else None
+        return KeyColumn(axes.setdefault(keys, len(axes)), keys.size(self._domain), axis.codes, edges)
 
     def _scan(self, wanted: Sequence[tuple[Grouping, Grouping]]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""
@@ -518,18 +561,25 @@ class CountCache:
             rows = np.flatnonzero(left_out == mask)
             keys = np.stack([codes[i][rows] for i in places], axis=1)
             whole = (keys >= 0).all(axis=1)
-            entry = grouping, (_first_keys(keys[whole], grouping), counts[rows][whole])
-            self._kept.setdefault(order, []).append(entry)
+            self._kept.setdefault(order, []).append((grouping, (keys[whole], counts[rows][whole])))
 
 
-def _groupings(order: Grouping, tables: Sequence[ContingencyTable], domain: Domain) -> list[Grouping]:
+def _groupings(
+    order: Grouping,
+    tables: Sequence[ContingencyTable],
+    domain: Domain,
+    *,
+    few: int = FEW_CELLS,
+    most_runs: float = MOST_RUNS,
+    most: int = _MOST_TOGETHER,
+) -> list[Grouping]:
     """Return groupings that count tables over the same axes: of all tables together, or of as many as keep the cells few."""
     groupings: list[Grouping] = []
     together: list[ContingencyTable] = []
     for table in tables:
-        grouping = coarsest_grouping(order, [*together, table], domain)
-        if together and _cells(grouping, domain) > _MOST_TOGETHER:
-            grouping = coarsest_grouping(order, [table], domain)
+        grouping = coarsest_grouping(order, [*together, table], domain, few=few, most_runs=most_runs)
+        if together and _cells(grouping, domain) > most:
+            grouping = coarsest_grouping(order, [table], domain, few=few, most_runs=most_runs)
             together = []
             groupings.append(grouping)
         elif together:
@@ -558,13 +608,36 @@ def _batches(wanted: Sequence[tuple[Grouping, Grouping]]) -> list[list[tuple[Gro
     return batches
 
 
+def _batches_in_arrays(
+    wanted: Sequence[tuple[Grouping, Grouping]], domain: Domain
+) -> list[list[tuple[Grouping, Grouping]]]:
+    """Batch groupings for scans whose arrays of cells lie in memory together."""
+    batches: list[list[tuple[Grouping, Grouping]]] = []
+    cells = 0
+    for one in wanted:
+        size = _cells(one[1], domain)
+        if not batches or cells + size > _MOST_AT_ONCE:
+            batches.append([])
+            cells = 0
+        batches[-1].append(one)
+        cells += size
+    return batches
+
+
 def _order(table: ContingencyTable) -> Grouping:
     """Return a table's axes in an order of their own: (a, b) and (b, a) as two sets would count twice."""
     return tuple(sorted(table.grouping(), key=repr))
 
 
-def _first_keys(cells: Any, grouping: Grouping) -> Any:
+def _occurring(counts: Integers) -> SparseCounts:
+    """Return the cells of an array that are not 0, and their counts."""
+    cells = np.argwhere(counts)
+    return cells, counts[tuple(cells.T)]
+
+
+def _first_keys(cells: Integers, grouping: Grouping) -> Integers:
     """Return the cells with a key of each class in place of the class."""
+    cells = cells.copy()
     for i, axis in enumerate(grouping):
         if axis.codes is not None:
             cells[:, i] = np.unique(np.array(axis.codes), return_index=True)[1][cells[:, i]]

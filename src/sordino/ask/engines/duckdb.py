@@ -13,9 +13,9 @@ import re
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +27,7 @@ from sordino.ask.engines.engine import EngineFailed, Statement
 from sordino.ask.engines.frames import LOADERS, cannot_open, load_file
 from sordino.ask.engines.instances import (
     SpillDirectory,
+    fetch_blocks,
     fetch_table,
     keep_for_ever,
     leave_at_fork,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from sordino.ask.engines.remote_tables import RemoteSources
+    from sordino.ask.engines.table_counts import KeyColumn, TableCounts
 
 # the view of a CSV file's lines, NOT PRIVATE, for the curator alone
 LINES = "sordino_lines"
@@ -263,16 +265,41 @@ class DuckDBEngine:
     def run(self, select: exp.Select | Statement) -> pa.Table:
         """Return the exact answer of a tree, or of its text; raises EngineFailed, without DuckDB's message."""
         statement = select if isinstance(select, Statement) else self.write(select)
+        fetch = _fetch_row if statement.one_row else fetch_table
+        return self._read(lambda: fetch(self._connection, statement.text), counts_all=statement.reads_no_column)
+
+    def count_tables(self, keys: Statement, tables: Sequence[Sequence[KeyColumn]]) -> list[TableCounts]:
+        """Return the exact counts of each table, all in one scan of the keys; raises EngineFailed."""
+        from sordino.ask.engines.table_counts import CountingTables
+
+        columns = {column.place: column for table in tables for column in table}
+        cells = ", ".join(f"{_key_cell(column)} AS k{place}" for place, column in columns.items())
+        text = f"SELECT {cells} FROM ({keys.text}) AS sordino_keys"
+
+        def count() -> list[TableCounts]:
+            counter = CountingTables(tables)
+            with closing(fetch_blocks(self._connection, text)) as blocks:
+                for block in blocks:
+                    counter.add({place: cells.to_numpy() for place, cells in zip(columns, block.columns, strict=True)})
+            return counter.counts()
+
+        return self._read(count)
+
+    def _read(self, work: Callable[[], T], *, counts_all: bool = False) -> T:
+        """Return what `work` computes from the rows; raises EngineFailed, without DuckDB's message.
+
+        `counts_all` says that it reads no column.
+        """
         self._mark_lines()
-        if statement.reads_no_column:
+        if counts_all:
             self._check_footers()
-        answer = self._answer(statement)
+        answer = self._attempt(work)
         if answer is None and self._remote is not None and not self._remote.are_there():
             raise EngineFailed(cause="the source, on another machine, could not be read any more")
         self._check_whole()
         # a bad cell may be why it failed
         if answer is None and self._mend():
-            answer = self._answer(statement)
+            answer = self._attempt(work)
             self._check_whole()
         if answer is None:
             raise EngineFailed("the engine could not compute the answer")
@@ -282,14 +309,6 @@ class DuckDBEngine:
         """Raise EngineFailed where a file was written to since it was opened: its scans would mix two states."""
         if not self._pins.are_whole():
             raise EngineFailed(cause="a file of the source was changed while it was read", passing=True)
-
-    def _answer(self, statement: Statement) -> pa.Table | None:
-        def compute() -> pa.Table:
-            if statement.one_row:
-                return _fetch_row(self._connection, statement.text)
-            return fetch_table(self._connection, statement.text)
-
-        return self._attempt(compute)
 
     def _mark_lines(self) -> None:
         """Read files of lines that are not plain UTF-8 from marked copies (see `csv_lines`); each file is checked once.
@@ -656,6 +675,13 @@ def _glob(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
     if not names:
         raise duckdb_error()("no such file")
     return names
+
+
+def _key_cell(column: KeyColumn) -> str:
+    """Return the text of a cell that tells a key: of a key itself, in as few bytes as hold it."""
+    sizes = (("UTINYINT", 2**8), ("USMALLINT", 2**16), ("UINTEGER", 2**32))
+    kind = "BIGINT" if column.edges else next(kind for kind, most in sizes if column.size < most)
+    return f"CAST(COALESCE(k{column.place}, {column.none}) AS {kind})"
 
 
 def _is_one_row(select: exp.Select) -> bool:

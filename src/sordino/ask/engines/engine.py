@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +12,8 @@ from sordino.core.primitives import Primitives
 if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
+
+    from sordino.ask.engines.table_counts import KeyColumn, TableCounts
 
 
 class EngineFailed(Exception):
@@ -49,6 +51,13 @@ class Statement:
     one_row: bool = False
     reads_no_column: bool = False
     bounded: BoundedRelation | None = None
+
+
+class TableCounter(Protocol):
+    """Counts many tables over the keys of a statement."""
+
+    def __call__(self, keys: Statement, tables: Sequence[Sequence[KeyColumn]]) -> list[TableCounts]:
+        """Return the exact counts of each table, all in one scan; raises EngineFailed."""
 
 
 class Engine(Protocol):
@@ -94,3 +103,6 @@ class Engine(Protocol):
 
     # An engine may also have `keep_bounded() -> Engine`: an engine over the same rows that computes the bounded relation of its
     # statements once, and keeps it until it is closed; closing it leaves this engine open.
+    #
+    # Or a `TableCounter` as `count_tables`: the exact counts of many tables over the keys of a statement with a row a row of the
+    # data, all in one scan; raises EngineFailed.

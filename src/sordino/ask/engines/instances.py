@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from sordino.ask.engines.sql_text import quote_text
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     import duckdb
     import pyarrow as pa
 
@@ -233,12 +235,27 @@ def open_connection(spill: str, **config: Any) -> duckdb.DuckDBPyConnection:
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy", UserWarning)
 
 
+# The rows of a block: a column of keys and the cells of a table over them stay in a processor's cache.
+_BLOCK = 1 << 16
+
+
 def fetch_table(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
     """Return a statement's rows; raises what DuckDB raises, with no result left open."""
     try:
         return connection.execute(text).to_arrow_table()
     except BaseException:
         # Else the connection would wait for the rest of the result.
+        connection.abort()
+        raise
+
+
+def fetch_blocks(connection: duckdb.DuckDBPyConnection, text: str) -> Generator[pa.RecordBatch, None, None]:
+    """Yield a statement's rows in blocks, as they are computed; raises what DuckDB raises, with no result left open."""
+    try:
+        blocks = connection.execute(text).to_arrow_reader(_BLOCK)
+        assert blocks is not None
+        yield from blocks
+    except BaseException:
         connection.abort()
         raise
 

@@ -69,7 +69,7 @@ class CountsQuery(Protocol):
     def tables(self) -> tuple[ContingencyTable, ...]:
         """The tables."""
 
-    def from_counts(self, counted: Sequence[SparseCounts], domain: Domain) -> Sequence[Integers]:
+    def from_counts(self, counted: Iterable[SparseCounts], domain: Domain) -> Sequence[Integers]:
         """Return the exact vectors from the sparse exact counts of each table; only the curator calls it."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from sordino.ask.queries.sensitivity_rules import count_sensitivity, stack
 from sordino.core.domain import Column, Domain, Identifier, keep_missing
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors, Sensitivity
-from sordino.core.primitives import Primitives
+from sordino.core.primitives import NARROW, Primitives
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -40,9 +40,9 @@ _MOST_CELLS = 1 << 26
 # the most axes of one scan: PostgreSQL has as many bits to say which axes a grouping set leaves out
 MOST_AXES = 31
 # the cells of raw keys that an engine may return for one table, whatever its codes
-_FEW_CELLS = 1 << 17
+FEW_CELLS = 1 << 17
 # the most runs of keys with one code, which SQL finds by halving
-_MOST_RUNS = 1000
+MOST_RUNS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class MarginalQuery:
         """Return how far one unit moves all tables together."""
         return stack([s for s, _ in self.parts(domain, neighbors)])
 
-    def from_counts(self, counted: Sequence[SparseCounts], domain: Domain) -> list[Integers]:
+    def from_counts(self, counted: Iterable[SparseCounts], domain: Domain) -> list[Integers]:
         """Return the exact vectors, one a table, from the sparse exact counts of each."""
         return [t.encode(c, domain) for t, c in zip(self.tables, counted, strict=True)]
 
@@ -171,14 +171,21 @@ class MarginalQuery:
         return f"the number of rows by {join_words(self.names())}"
 
 
-def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], domain: Domain) -> Grouping:
+def coarsest_grouping(
+    grouping: Grouping,
+    tables: Sequence[ContingencyTable],
+    domain: Domain,
+    *,
+    few: int = FEW_CELLS,
+    most_runs: float = MOST_RUNS,
+) -> Grouping:
     """Return the grouping that tables over the same axes can be counted by: by keys where few cells can be, else by classes.
 
     A class holds the keys that no table tells apart, so the counts by classes give each table's; an engine then returns no
     more cells than they have, though keys of three columns can have as many cells as there are rows.
     """
     sizes = [Axis(axis.column, axis.edges, missing=axis.missing).size(domain) for axis in grouping]
-    if math.prod(sizes) <= _FEW_CELLS:
+    if math.prod(sizes) <= few:
         return grouping
     coarse = []
     for axis in grouping:
@@ -188,7 +195,7 @@ def coarsest_grouping(grouping: Grouping, tables: Sequence[ContingencyTable], do
         classes = None
         if None not in codes:
             _, places = np.unique(np.array(codes), axis=1, return_inverse=True)
-            if np.count_nonzero(np.diff(places.ravel())) < _MOST_RUNS:
+            if np.count_nonzero(np.diff(places.ravel())) < most_runs:
                 classes = tuple(places.ravel().tolist())
         coarse.append(replace(axis, codes=classes))
     return tuple(coarse)
@@ -230,6 +237,27 @@ def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Doma
     return select
 
 
+def select_cells(axes: Sequence[Axis], on: Primitives, domain: Domain) -> exp.Select:
+    """Return one SQL tree of what tells the key of each row, k0.. one an axis: its steps where it `cuts_steps`, else the key."""
+    from sqlglot import exp
+
+    cells = [
+        _steps_of(axis.column, domain[axis.column], missing=axis.missing).build(on)
+        if cuts_steps(axis, domain)
+        else axis.keys(domain).row_code(on)
+        for axis in axes
+    ]
+    return exp.Select(expressions=[exp.alias_(cell, f"k{i}") for i, cell in enumerate(cells)]).from_(on.source())
+
+
+def cuts_steps(axis: Axis, domain: Domain) -> bool:
+    """Return whether the keys of an axis are bins of whole steps that 64 bits hold."""
+    if axis.edges is None:
+        return False
+    ends = _steps_of(axis.column, domain[axis.column], missing=axis.missing).ends
+    return max(map(abs, (*ends, axis.edges[0], axis.edges[-1]))) < NARROW
+
+
 def _class_of(code: exp.Expression, classes: Sequence[int], on: Primitives) -> exp.Expression:
     """Return the class of a key, NULL where the row has none."""
     starts = [i for i in range(1, len(classes)) if classes[i] != classes[i - 1]]
@@ -242,6 +270,12 @@ def join_words(words: Sequence[str]) -> str:
     return ", ".join(shown_words[:-1]) + " and " + shown_words[-1] if len(shown_words) > 1 else shown_words[0]
 
 
+@functools.lru_cache(maxsize=1024)
+def _steps_of(name: str, column: Column, *, missing: bool) -> BoundNumber:
+    """Return the steps of one column, NULL where they are missing."""
+    return bind_number(Name(name), Domain({name: keep_missing(column) if missing else column}))
+
+
 @functools.lru_cache(maxsize=4096)
 def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missing: bool) -> Keys:
     """Return the keys of one column; all of it is declared, and an adaptive algorithm asks for the same ones again."""
@@ -249,7 +283,7 @@ def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missin
     domain = Domain({name: declared})
     keeps_missing = not isinstance(declared, Identifier) and declared.missing == "keep"
     if edges is not None:
-        of = bind_number(Name(name), domain)
+        of = _steps_of(name, column, missing=missing)
         labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(edges))
         return _with_missing(labels, of, keeps_missing, bin_index(of, edges))
     return keys(Name(name), domain)
@@ -307,7 +341,7 @@ class Distances:
             moved.append(Sensitivity(1, move.l1, move.l1**2, move.l1, because))
         return stack(moved)
 
-    def from_counts(self, counted: Sequence[SparseCounts], domain: Domain) -> list[Integers]:
+    def from_counts(self, counted: Iterable[SparseCounts], domain: Domain) -> list[Integers]:
         """Return the exact vector of distances, in steps, from the sparse exact counts of each table."""
         exact_distances = [
             int(np.abs(t.encode(c, domain) * PARTS - m).sum())
