@@ -78,6 +78,29 @@ def first_of_month(months: Build) -> Build:
     return add(add(add(multiply(year, 365), leaps), begun), constant(-_SHIFT))
 
 
+def first_or_last_day(of: BoundNumber) -> Build:
+    """Return 1 for the first day of a month, 2 for that of a year, 3 and 4 for the last ones, 0 for any other day."""
+
+    def is_one(place: Build) -> Build:
+        return subtract(constant(1), within(subtract(place, constant(1)), 0, 1))
+
+    def build(days: Build) -> Build:
+        after = add(days, constant(1))
+        first = add(is_one(_day(days)), is_one(_day_of_year(days)))
+        last = add(multiply(is_one(_day(after)), 3), is_one(_day_of_year(after)))
+        return add(first, last)
+
+    return _tabulate(of, build)
+
+
+def first_days(low: int, high: int) -> tuple[list[int], list[int]]:
+    """Return the first days of the months from `low` up to `high`, and those of the years, as days since 1970-01-01."""
+    months = range(_month_index(low), _month_index(high) + 1)
+    return tuple(
+        [day for m in months if m % every == 0 and low <= (day := _month_begin(m)) <= high] for every in (1, 12)
+    )
+
+
 def _range(part: str, low: int, high: int) -> tuple[int, int]:
     number = _NUMBERS[part]
     if part in _RISING:
