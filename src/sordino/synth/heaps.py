@@ -7,7 +7,6 @@ rows lie where they lie. The table is a release of one-way counts, so the privac
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

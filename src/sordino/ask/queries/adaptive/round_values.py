@@ -100,7 +100,10 @@ def _multiples(unit: Fraction, kind: str, span: int) -> Iterator[tuple[int, str]
         if every > span:
             return
         if every.denominator == 1 and every > 1:
-            yield int(every), f"multiples of {format_number(number)}"
+            yield (
+                int(every),
+                f"multiples of {int(number):,}" if number >= 1 else f"multiples of {format_number(number)}",
+            )
 
 
 def _calendar_sets(ends: tuple[int, int]) -> tuple[RoundSet, ...]:
