@@ -18,6 +18,7 @@ import sordino as sd
 from protecting import protect
 from sordino import synth
 from sordino.ask.queries.adaptive.marginal import ContingencyTable, MarginalQuery
+from sordino.core.neighbors import Neighbors
 from sordino.errors import DeclarationError
 from sordino.synth.encoded_column import EncodedColumn, encode_columns, round_sets_of, steps_of
 from sordino.synth.heaps import may_heap, plan_searches
@@ -98,13 +99,13 @@ def arrow(values: dict[str, Any]) -> pa.Table:
     return pa.table(cells)
 
 
+@functools.cache
 def fit(
     names: tuple[str, ...],
     *,
     method: Any = None,
     seed: int = 0,
     neighbors: str = "add_remove",
-    constraints: Any = (),
     **loss: Any,
 ) -> synth.Model:
     curator = protect(
@@ -324,7 +325,7 @@ def lognormal_column(seed: int, heap: float) -> tuple[EncodedColumn, Any, Any]:
     rng = np.random.default_rng(seed)
     values = np.minimum(np.exp(rng.normal(8, 1, ROWS)), 99_999).astype(np.int64)
     values = np.where(rng.random(ROWS) < heap, values // 100 * 100, values)
-    column = encode_columns(sd.Domain({"x": sd.Integer(0, 100_000)}), None, sd.Neighbors("add_remove"))[0]
+    column = encode_columns(sd.Domain({"x": sd.Integer(0, 100_000)}), None, Neighbors("add_remove", None))[0]
     cuts = np.unique(np.quantile(values, np.arange(1, 40) / 40).astype(np.int64))
     column = column.with_edges((0, *cuts[(cuts > 0) & (cuts < 99_999)].tolist(), 100_000))
     assert column.edges is not None
@@ -381,7 +382,7 @@ def test_a_search_that_noise_would_hide_is_not_paid() -> None:
     assert plan_searches([column], 100, 60.0) == {}
     assert len(plan_searches([column], 12_000, 60.0)[0].starts) == 3
     assert len(plan_searches([column], 120_000, 60.0)[0].starts) == 4
-    assert not may_heap(encode_columns(sd.Domain({"age": sd.Integer(0, 120)}), None, sd.Neighbors("add_remove"))[0])
+    assert not may_heap(encode_columns(sd.Domain({"age": sd.Integer(0, 120)}), None, Neighbors("add_remove", None))[0])
 
 
 def test_all_that_is_looked_for_is_asked_as_counts_and_paid_with_the_one_way_counts() -> None:
