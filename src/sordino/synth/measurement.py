@@ -47,6 +47,8 @@ _MOST_EDGES = 0.5
 # of rho, but with epsilon itself.
 HEAPS = {"rho": 0.01, "epsilon": 0.02}
 _MOST_HEAPS = 0.1
+# Rows, in deviations of a count, with which a heap of a hundredth of them shows.
+_SHARP_HEAPS = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +283,7 @@ class FitSession:
             columns = find_edges(columns, count, levels=levels)
             share = share - for_edges
             columns = columns if self.rules is None else [self.rules.cut(c) for c in columns]
-            for_heaps = min(HEAPS[self.split.currency], float(share) * _MOST_HEAPS)
-            wide = sum(may_heap(c) for c in columns)
-            searches = plan_searches(columns, rows, math.sqrt(self.variance(for_heaps, tables=max(wide, 1))))
+            searches, for_heaps = self._plan_searches(columns, rows, share)
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0
         weights = np.array([c.size**power for c in columns])
         tables = [ContingencyTable((c.axis(),)) for c in columns] + [search.table for search in searches.values()]
@@ -299,6 +299,17 @@ class FitSession:
                 for (i, search), heap in zip(searches.items(), counts[len(columns) :], strict=True)
             }
         )
+
+    def _plan_searches(
+        self, columns: Sequence[EncodedColumn], rows: float, share: Fraction
+    ) -> tuple[dict[int, HeapSearch], float]:
+        """Return how to look for heaps in columns of about so many rows, and what of the share that takes."""
+        most = min(HEAPS[self.split.currency], float(share) * _MOST_HEAPS)
+        wide = max(sum(may_heap(c) for c in columns), 1)
+        # Where there is little noise, less is enough.
+        sharper = _SHARP_HEAPS * math.sqrt(self.variance(most, tables=wide)) / max(rows, 1.0)
+        spent = most * min(sharper if self.split.currency == "epsilon" else sharper**2, 1.0)
+        return plan_searches(columns, rows, math.sqrt(self.variance(spent, tables=wide))), spent
 
     def measure(
         self, tables: Sequence[ContingencyTable], share: Fraction, *, shares: Sequence[Fraction] | None = None
