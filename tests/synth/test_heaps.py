@@ -191,7 +191,7 @@ def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    [synth.Tree(), synth.MST(), synth.AIM(), synth.Independent(), synth.Marginals([("price", "limit"), ("amount",)])],
+    [synth.Tree(), synth.MST(), synth.AIM(), synth.Independent(), synth.Marginals((("price", "limit"), ("amount",)))],
     ids=lambda method: type(method).__name__,
 )
 def test_every_method_keeps_heaps(method: Any) -> None:

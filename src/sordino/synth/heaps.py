@@ -176,7 +176,8 @@ class _SetLaw:
     def _smallest(self, chosen: Sequence[int]) -> Codes:
         """Return for each set the smallest of the chosen ones that holds it: the last, as larger sets come first."""
         numbers = np.array([[n if self.holds[n, at] else 0 for n in chosen] for at in range(len(self.measured))])
-        return numbers.max(axis=1)
+        smallest: Codes = numbers.max(axis=1)
+        return smallest
 
     def beyond(self, number: int, within: int) -> float:
         """Return the weight of a set's values beyond that of the set around it; all steps, number 0, have none around."""

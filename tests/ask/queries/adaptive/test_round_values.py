@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime
 import itertools
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ DOMAIN = sd.Domain(
         "whole": sd.Integer(-30_000, 30_000, missing="keep"),
         "cents": sd.Real(-20, 400, resolution="0.01"),
         "quarters": sd.Real(0, 5_000, resolution="0.25"),
-        "day": sd.Date("1898-12-30", "2101-02-01"),
+        "day": sd.Date("1898-12-30", "9999-12-31"),
         "moment": sd.DateTime("2019-12-31 20:00:00", "2020-03-01 00:00:00", zone="UTC"),
     }
 )
@@ -39,7 +40,7 @@ EDGES = {
     "whole": (-30_000, -500, 0, 700, 30_000),
     "cents": (-2_000, 0, 1, 40_000),
     "quarters": (0, 10, 20_000),
-    "day": (-25_935, 0, 47_878),
+    "day": (-25_935, 1_500_000, 2_932_896),
     "moment": (1_577_822_400, 1_580_000_000, 1_583_020_800),
 }
 
@@ -67,8 +68,11 @@ def is_in(one: RoundSet, name: str, step: int) -> bool:
     """Return whether a step is in a set, by its words alone."""
     number = {"cents": step / 100, "quarters": step / 4}.get(name, step)
     if name == "day":
-        day = datetime.date(1970, 1, 1) + datetime.timedelta(days=step + one.words.startswith("last"))
-        return day.day == 1 and ("months" in one.words or day.month == 1)
+        day = datetime.date(1970, 1, 1) + datetime.timedelta(days=step)
+        first, last = (1, 1), (12, 31)
+        if "years" in one.words:
+            return (day.month, day.day) == (first if "first" in one.words else last)
+        return day.day == (1 if "first" in one.words else calendar.monthrange(day.year, day.month)[1])
     if name == "moment":
         names = ("minutes", "five minutes", "quarters of an hour", "hours", "days in UTC")
         return (
@@ -93,11 +97,11 @@ def test_sets_are_nested_or_apart_and_counted_as_they_are_named(name: str) -> No
         assert 0 <= one.within < number
         if one.within:
             assert not (inside & ~members[one.within - 1]).any()
-    for (i, one), (j, other) in itertools.combinations(enumerate(members, 1), 2):
+    for (i, inside), (j, other) in itertools.combinations(enumerate(members, 1), 2):
         within = {j}
         while sets(name)[min(within) - 1].within:
             within.add(sets(name)[min(within) - 1].within)
-        assert i in within or not (one & other).any()
+        assert i in within or not (inside & other).any()
 
 
 def table(count: int) -> pa.Table:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -42,24 +42,23 @@ class RoundSet:
     within: int
     every: int = 0
     below: int = 0
-    days: tuple[int, ...] = ()
+    days: Integers = field(default_factory=lambda: np.zeros(0, dtype=np.int64), compare=False)
 
     def ordinal(self, steps: Any) -> Any:
         """Return how many values of the set are no larger than each step, from some value on."""
         if self.every:
             return (steps + self.below) // self.every
-        return np.searchsorted(np.asarray(self.days, dtype=np.int64), steps, side="right")
+        return np.searchsorted(self.days, steps, side="right")
 
     def at(self, ordinals: Integers) -> Integers:
         """Return the values of the set with these ordinals."""
         if self.every:
             return ordinals * self.every - self.below
-        return np.asarray(self.days, dtype=np.int64)[ordinals - 1]
+        return self.days[ordinals - 1]
 
-    def count(self, low: Integers, high: Integers) -> Integers:
+    def count(self, low: Any, high: Any) -> Any:
         """Return how many values of the set lie from `low` up to `high`."""
-        counts: Integers = self.ordinal(high) - self.ordinal(low - 1)
-        return counts
+        return self.ordinal(high) - self.ordinal(low - 1)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -108,11 +107,11 @@ def _multiples(unit: Fraction, kind: str, span: int) -> Iterator[tuple[int, str]
 
 def _calendar_sets(ends: tuple[int, int]) -> tuple[RoundSet, ...]:
     """Return the first days of months and those of years, then the last days of both."""
-    months, years = first_days(ends[0], ends[1] + 1)
+    months, years = (np.array(days, dtype=np.int64) for days in first_days(*ends))
     sets = []
     for shift, words in ((0, "first"), (1, "last")):
-        sets.append(RoundSet(f"{words} days of months", 0, days=tuple(day - shift for day in months)))
-        sets.append(RoundSet(f"{words} days of years", len(sets), days=tuple(day - shift for day in years)))
+        sets.append(RoundSet(f"{words} days of months", 0, days=months - shift))
+        sets.append(RoundSet(f"{words} days of years", len(sets), days=years - shift))
     return tuple(sets)
 
 

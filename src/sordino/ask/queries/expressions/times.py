@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import calendar
 import datetime
 import itertools
 import math
@@ -94,11 +95,15 @@ def first_or_last_day(of: BoundNumber) -> Build:
 
 
 def first_days(low: int, high: int) -> tuple[list[int], list[int]]:
-    """Return the first days of the months from `low` up to `high`, and those of the years, as days since 1970-01-01."""
-    months = range(_month_index(low), _month_index(high) + 1)
-    return tuple(
-        [day for m in months if m % every == 0 and low <= (day := _month_begin(m)) <= high] for every in (1, 12)
-    )
+    """Return the first days of the months from that of `low` to the one after that of `high`, and those of the years.
+
+    They are days since 1970-01-01. The month after the last that a date may be in begins too.
+    """
+    months = range(_month_index(low), _month_index(high) + 2)
+    begun = [_month_begin(m) for m in months[:-1]]
+    last = _calendar(begun[-1])
+    begun.append(begun[-1] + calendar.monthrange(last.year, last.month)[1])
+    return begun, [day for month, day in zip(months, begun, strict=True) if month % 12 == 0]
 
 
 def _range(part: str, low: int, high: int) -> tuple[int, int]:
