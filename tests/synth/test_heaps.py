@@ -20,6 +20,7 @@ from sordino import synth
 from sordino.ask.queries.adaptive.marginal import ContingencyTable, MarginalQuery
 from sordino.core.neighbors import Neighbors
 from sordino.errors import DeclarationError
+from sordino.synth.drawn_rows import column_law
 from sordino.synth.encoded_column import EncodedColumn, encode_columns, round_sets_of, steps_of
 from sordino.synth.heaps import may_heap, plan_searches
 from sordino.synth.model_file import _checksum
@@ -422,3 +423,15 @@ def test_all_that_is_looked_for_is_asked_as_counts_and_paid_with_the_one_way_cou
     of_heaps = [s for s, t in zip(query.shares, query.tables, strict=True) if t.axes[0].rounded]
     assert float(sum(of_heaps) * loss.epsilon) == pytest.approx(0.02, rel=1e-6)
     assert sum(one[2].epsilon for one in spent) <= 1
+
+
+def test_values_that_rules_draw_again_are_round_too_and_within_what_is_left() -> None:
+    column, counts, values = lognormal_column(3, 1.0)
+    search = plan_searches([column], ROWS, 60.0)[0]
+    law = column_law(search.find(counts, 1.0, table_counts(column, values, search.table), 60.0**2), counts)
+    low = np.arange(500, 8_500, 4)
+    high = low + np.arange(2_000) % 700
+    drawn = law.draw(low, high, sd.Rng.seeded(1))
+    assert ((low <= drawn) & (drawn <= high)).all()
+    wide = high - low > 400
+    assert np.mean(drawn[wide] % 100 == 0) > 0.5
