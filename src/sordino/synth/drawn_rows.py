@@ -14,7 +14,7 @@ import numpy as np
 
 from sordino.core.domain import Real
 from sordino.core.noise.rng import Rng
-from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
+from sordino.synth.encoded_column import Codes, EncodedColumn, Floats, steps_of
 from sordino.synth.expression_eval import ColumnCells
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -90,7 +90,11 @@ class ColumnLaw:
         evenly = low + np.floor(uniform * (high - low + 1)).astype(np.int64)
         evenly = np.where(start >= below[-1] - _LEAST, low, np.where(end <= _LEAST, high, evenly))
         drawn: Codes = np.clip(np.where(end - start > _LEAST, by_law, evenly), low, high)
-        return drawn
+        if self.encoded.heaps is None:
+            return drawn
+        # A round value of the same run, where the column has heaps and it lies within.
+        heaped = steps_of(self.encoded, self.key_of(drawn), rng)
+        return np.where((heaped >= low) & (heaped <= high), heaped, drawn)
 
     def _share_below(self, steps: Codes, below: Floats) -> Floats:
         keys = np.clip(self.key_of(steps), 0, len(self.starts) - 1)
@@ -161,12 +165,15 @@ class DrawnRows:
         return cells
 
     def set_keys(self, name: str, at: Codes, keys: Codes) -> None:
-        """Give rows a key of a column: its step, or one drawn evenly from its run, and what follows from it."""
+        """Give rows a key of a column: its step, or one drawn from its run, and what follows from it."""
         law = self.laws[name]
         missing = keys >= law.encoded.value_count
         place = np.minimum(keys, law.encoded.value_count - 1)
-        offset = np.floor(self.rng.uniform_doubles(len(at)) * law.widths[place]).astype(np.int64)
-        self.steps[name][at] = np.clip(law.starts[place] + offset, law.first, law.last)
+        if law.encoded.heaps is None:
+            steps = law.starts[place] + np.floor(self.rng.uniform_doubles(len(at)) * law.widths[place]).astype(np.int64)
+        else:
+            steps = steps_of(law.encoded, place, self.rng)
+        self.steps[name][at] = np.clip(steps, law.first, law.last)
         self.missing[name][at] = missing
         self.derive(name, at)
 

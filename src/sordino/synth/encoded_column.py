@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.ask.queries.adaptive.marginal import Axis
+from sordino.ask.queries.adaptive.round_values import RoundSet, sets_of
 from sordino.ask.queries.expressions.compile import bind_number
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain, Fill, Identifier, Integer, List, Real
@@ -82,13 +83,26 @@ _MOST_RUNS = 256
 
 
 @dataclass(frozen=True, slots=True)
+class Heaps:
+    """How the rows of a run spread over its round values, by part of the column: part i begins at the step `starts[i]`.
+
+    `sets` are numbers of sets of round values (`round_sets_of`), ascending, first 0 for all steps. Rows of a run are drawn
+    from a set in proportion to `weights[part][i]`, times the values of it in the run, then evenly among these.
+    """
+
+    starts: tuple[int, ...]
+    sets: tuple[int, ...]
+    weights: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedColumn:
     """One column: its name and declaration, the runs of steps its keys stand for, and how many keys there are.
 
     `edges` is None where each declared value is a key; else key i holds the steps in [edges[i], edges[i + 1]), the last
     one its upper edge too. `ordered` says that neighboring keys are alike; `missing` that the last key is a missing value.
     `lowest` is the step of the first key of an ordered column, `unit` the length of a step. `released` says that the edges
-    are released values, and not those that follow from the declaration.
+    are released values, and not those that follow from the declaration. `heaps` are where the rows of a run were found to be.
     """
 
     name: str
@@ -100,6 +114,7 @@ class EncodedColumn:
     lowest: int = 0
     unit: Fraction = Fraction(1)
     released: bool = False
+    heaps: Heaps | None = None
 
     def axis(self, codes: Codes | None = None) -> Axis:
         """Return the axis of the column's keys, or of public codes of them."""
@@ -127,6 +142,13 @@ class EncodedColumn:
             return np.arange(self.lowest, self.lowest + self.value_count, dtype=np.float64)
         made: Floats = (np.asarray(self.edges[:-1]) + np.maximum(np.asarray(self.edges[1:]) - 1, self.edges[:-1])) / 2.0
         return made
+
+    @property
+    def runs(self) -> tuple[Codes, Codes]:
+        """The first and the last step of each run."""
+        assert self.edges is not None
+        edges = np.asarray(self.edges, dtype=np.int64)
+        return edges[:-1], np.append(edges[1:-1] - 1, edges[-1])
 
     @property
     def value_count(self) -> int:
@@ -291,14 +313,51 @@ def steps_of(column: EncodedColumn, keys: Codes, rng: Rng) -> Codes:
     """Return a whole step of the column's lattice for each key: the declared value's, or one drawn evenly from its run."""
     if column.edges is None:
         return keys + column.lowest if column.ordered else keys
-    edges = np.asarray(column.edges, dtype=np.int64)
-    place = np.minimum(keys, len(edges) - 2)
-    width = edges[place + 1] - edges[place]
-    # The last run is closed, so it has one step more.
-    width[place == len(edges) - 2] += 1
+    lows, highs = column.runs
+    place = np.minimum(keys, len(lows) - 1)
+    if column.heaps is not None:
+        return _heaped_steps(column, column.heaps, place, rng)
+    width = highs[place] - lows[place] + 1
     offset = np.floor(rng.uniform_doubles(len(keys)) * width).astype(np.int64)
-    steps: Codes = edges[place] + np.minimum(offset, width - 1)
+    steps: Codes = lows[place] + np.minimum(offset, width - 1)
     return steps
+
+
+def _heaped_steps(column: EncodedColumn, heaps: Heaps, place: Codes, rng: Rng) -> Codes:
+    """Return a step in each of some runs: a set of round values by its share of the run, then one of its values evenly."""
+    lows = column.runs[0]
+    points = points_in_runs(column, heaps.sets)
+    part = np.searchsorted(np.asarray(heaps.starts, dtype=np.int64), lows, side="right") - 1
+    mass = points * np.asarray(heaps.weights)[part]
+    # Where a run has no value of any weight, noise has put rows into it, and they lie anywhere.
+    mass[mass.sum(axis=1) <= 0.0, 0] = 1.0
+    rising = np.cumsum(mass, axis=1)
+    rising /= rising[:, -1:]
+    uniform = rng.uniform_doubles(len(place))
+    chosen = np.minimum((rising[place] <= uniform[:, None]).sum(axis=1), len(heaps.sets) - 1)
+    within = np.floor(rng.uniform_doubles(len(place)) * points[place, chosen]).astype(np.int64)
+    within = np.minimum(within, points[place, chosen].astype(np.int64) - 1)
+    steps: Codes = lows[place] + within
+    sets = round_sets_of(column)
+    for i, number in enumerate(heaps.sets[1:], 1):
+        rows = np.flatnonzero(chosen == i)
+        one = sets[number - 1]
+        steps[rows] = one.at(one.ordinal(lows[place[rows]] - 1) + 1 + within[rows])
+    return steps
+
+
+def round_sets_of(column: EncodedColumn) -> tuple[RoundSet, ...]:
+    """Return the sets of round values of an ordered column; set i has the number i + 1."""
+    return sets_of(bind_number(Name(column.name), Domain({column.name: column.column})))
+
+
+def points_in_runs(column: EncodedColumn, numbers: Iterable[int]) -> Floats:
+    """Return how many values of each set each run has, a column a set; number 0 is all steps."""
+    lows, highs = column.runs
+    sets = round_sets_of(column)
+    counts = [sets[n - 1].count(lows, highs) if n else highs - lows + 1 for n in numbers]
+    points: Floats = np.stack(counts, axis=1).astype(np.float64)
+    return points
 
 
 def _reals(declared: Real, steps: Codes) -> Floats:

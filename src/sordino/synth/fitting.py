@@ -16,10 +16,11 @@ from sordino.core.release import Release
 from sordino.synth.answers import ModelParts
 from sordino.synth.contrasts import measure_errors
 from sordino.synth.derived_columns import add_derived
-from sordino.synth.encoded_column import EncodedColumn, encode_columns
+from sordino.synth.encoded_column import EncodedColumn, encode_columns, round_sets_of
 from sordino.synth.fitted_model import FittedModel, independent_model
 from sordino.synth.measurement import (
     EDGES,
+    HEAPS,
     FitSession,
     LossShares,
     MeasuredCounts,
@@ -374,11 +375,21 @@ def _check_cap(cap: int | None) -> None:
 
 
 def _edge_facts(parts: ModelParts) -> dict[str, str]:
-    """Return which columns have edges that were found, and what of the loss found them; none where no column is wide."""
+    """Return which columns have edges and heaps that were found, and what of the loss found them; none without wide columns."""
     wide = [c.name for c in parts.columns if c.released]
     if not wide:
         return {}
-    return {"edges": f"up to {EDGES:.0%} of the loss found the edges of {', '.join(wide)}"}
+    heaps = []
+    for column in parts.columns:
+        if column.heaps is not None:
+            sets = round_sets_of(column)
+            heaps.append(f"{column.name} ({', '.join(sets[n - 1].words for n in column.heaps.sets if n)})")
+    share = HEAPS["epsilon" if parts.counts.laplace else "rho"]
+    return {
+        "edges": f"up to {EDGES:.0%} of the loss found the edges of {', '.join(wide)}",
+        "heaps": f"up to {share:.0%} of the loss looked for round values that many rows share: "
+        + ("; ".join(heaps) if heaps else "none shows"),
+    }
 
 
 def plan_fit(

@@ -25,6 +25,7 @@ from sordino.core.noise.rng import Rng
 from sordino.core.release import Output
 from sordino.synth.encoded_column import EncodedColumn, Floats
 from sordino.synth.error_law import ErrorLaw
+from sordino.synth.heaps import HeapSearch, may_heap, plan_searches
 from sordino.synth.one_way_marginals import DomainCompression, OneWayMarginals, estimate_one_way
 from sordino.synth.rule_cells import RuleCells
 from sordino.synth.value_edges import edge_levels, find_edges, level_information
@@ -42,6 +43,12 @@ _MARGIN = Fraction(1, 1 << 40)
 # The share of the loss that finds the edges of wide columns, of what pays for one-way counts, and its most of that.
 EDGES = 0.1
 _MOST_EDGES = 0.5
+# The share of the loss that looks for heaps, of what pays for one-way counts, and its most of that: noise falls with the root
+# of rho, but with epsilon itself.
+HEAPS = {"rho": 0.01, "epsilon": 0.02}
+_MOST_HEAPS = 0.1
+# Rows, in deviations of a count, with which a heap of a hundredth of them shows.
+_SHARP_HEAPS = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,18 +267,49 @@ class FitSession:
         part of the share: `columns` of what is returned have them.
         """
         levels = edge_levels(columns)
+        searches: dict[int, HeapSearch] = {}
+        for_heaps = 0.0
         if levels:
             for_edges = share_of(min(EDGES, float(share) * _MOST_EDGES))
             parts = _level_shares(self.split, levels)
-            columns = find_edges(
-                columns, lambda tables, level: self._count(tables, for_edges * parts[level]), levels=levels
-            )
+            rows = 0.0
+
+            def count(tables: Sequence[ContingencyTable], level: int) -> list[tuple[Floats, float]]:
+                nonlocal rows
+                counted = self._count(tables, for_edges * parts[level])
+                rows = float(np.mean([cells.sum() for cells, _ in counted]))
+                return counted
+
+            columns = find_edges(columns, count, levels=levels)
             share = share - for_edges
             columns = columns if self.rules is None else [self.rules.cut(c) for c in columns]
+            searches, for_heaps = self._plan_searches(columns, rows, share)
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0
-        shares = _exact_shares([c.size**power for c in columns])
-        counts = self.measure([ContingencyTable((c.axis(),)) for c in columns], share, shares=shares)
-        return estimate_one_way(columns, [c.cells for c in counts], [c.variance for c in counts], self.rules)
+        weights = np.array([c.size**power for c in columns])
+        tables = [ContingencyTable((c.axis(),)) for c in columns] + [search.table for search in searches.values()]
+        if searches:
+            weights *= (float(share) - for_heaps) / weights.sum()
+            weights = np.append(weights, np.full(len(searches), for_heaps / len(searches)))
+        counts = self.measure(tables, share, shares=_exact_shares(weights.tolist()))
+        of_keys = counts[: len(columns)]
+        one_way = estimate_one_way(columns, [c.cells for c in of_keys], [c.variance for c in of_keys], self.rules)
+        return one_way.with_columns(
+            {
+                i: search.find(one_way.projected[i], of_keys[i].variance, heap.cells, heap.variance)
+                for (i, search), heap in zip(searches.items(), counts[len(columns) :], strict=True)
+            }
+        )
+
+    def _plan_searches(
+        self, columns: Sequence[EncodedColumn], rows: float, share: Fraction
+    ) -> tuple[dict[int, HeapSearch], float]:
+        """Return how to look for heaps in columns of about so many rows, and what of the share that takes."""
+        most = min(HEAPS[self.split.currency], float(share) * _MOST_HEAPS)
+        wide = max(sum(may_heap(c) for c in columns), 1)
+        # Where there is little noise, less is enough.
+        sharper = _SHARP_HEAPS * math.sqrt(self.variance(most, tables=wide)) / max(rows, 1.0)
+        spent = most * min(sharper if self.split.currency == "epsilon" else sharper**2, 1.0)
+        return plan_searches(columns, rows, math.sqrt(self.variance(spent, tables=wide))), spent
 
     def measure(
         self, tables: Sequence[ContingencyTable], share: Fraction, *, shares: Sequence[Fraction] | None = None

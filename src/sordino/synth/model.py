@@ -186,7 +186,9 @@ class Model:
         )
 
     def _notes(self) -> str:
-        return "".join(f" Note: {self.facts[name]}." for name in ("edges", "caps", "assumed") if name in self.facts)
+        return "".join(
+            f" Note: {self.facts[name]}." for name in ("edges", "heaps", "caps", "assumed") if name in self.facts
+        )
 
     def __repr__(self) -> str:
         return f"<Model: {self.describe()}>"

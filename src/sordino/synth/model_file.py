@@ -15,6 +15,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from sordino.core.domain import Domain, column_from_dict
 from sordino.core.errors import DeclarationError, SordinoError, SourceError
 from sordino.synth.answers import ModelParts
-from sordino.synth.encoded_column import EncodedColumn, model_column
+from sordino.synth.encoded_column import EncodedColumn, Heaps, model_column, round_sets_of
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
@@ -115,7 +116,9 @@ def _read(source: Path) -> Stored | str | None:
     if header["format"] != _FORMAT:
         return str(header["format"])[:40]
     domain = Domain({n: column_from_dict(d) for n, d in header["domain"]})
-    columns = tuple(_column(model_column(n, domain), header.get("edges", {}).get(n)) for n in domain)
+    edges = header.get("edges", {})
+    heaps = header.get("heaps", {})
+    columns = tuple(_column(model_column(n, domain), edges.get(n), heaps.get(n)) for n in domain)
     codes = tuple(DomainCompression(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
     sizes = [code.size for code in codes]
     _check_tree(header, sizes)
@@ -145,14 +148,28 @@ def _read(source: Path) -> Stored | str | None:
     return parts, constraints, facts
 
 
-def _column(declared: EncodedColumn, edges: Any) -> EncodedColumn:
-    """Return a column as it was fitted: with its released edges, or as its declaration cuts it."""
+def _column(declared: EncodedColumn, edges: Any, heaps: Any) -> EncodedColumn:
+    """Return a column as it was fitted: with its released edges and heaps, or as its declaration cuts it."""
     if edges is None:
+        _require(heaps is None)
         return declared
     _require(declared.edges is not None and len(edges) > 1 and all(type(e) is int for e in edges))
     _require((edges[0], edges[-1]) == (declared.lowest, declared.highest) and len(set(edges[:-1])) == len(edges) - 1)
     _require(edges == sorted(edges))
-    return declared.with_edges(tuple(edges))
+    column = declared.with_edges(tuple(edges))
+    return column if heaps is None else replace(column, heaps=_heaps(column, heaps))
+
+
+def _heaps(column: EncodedColumn, heaps: Any) -> Heaps:
+    """Return the heaps of a column; raises an error of `_BROKEN` unless its parts and sets are those of the column."""
+    starts, sets, weights = heaps["starts"], heaps["sets"], heaps["weights"]
+    for numbers in (starts, sets):
+        _require(all(type(n) is int for n in numbers) and numbers == sorted(set(numbers)))
+    _require(starts[0] == column.lowest and starts[-1] <= column.highest)
+    _require(sets[0] == 0 and sets[-1] <= len(round_sets_of(column)))
+    _require(len(weights) == len(starts) and all(len(of_part) == len(sets) for of_part in weights))
+    _require(all(type(w) is float and 0.0 <= w < math.inf for of_part in weights for w in of_part))
+    return Heaps(tuple(starts), tuple(sets), tuple(tuple(of_part) for of_part in weights))
 
 
 def _require(holds: bool) -> None:
@@ -243,6 +260,11 @@ def _header(parts: ModelParts, constraints: Sequence[Rule], facts: Mapping[str, 
         "errors": {name: getattr(parts.errors, name) for name in _SCALES},
         "constraints": [c.to_data() for c in constraints],
         "edges": {c.name: list(c.edges) for c in parts.columns if c.released and c.edges is not None},
+        "heaps": {
+            c.name: {"starts": c.heaps.starts, "sets": c.heaps.sets, "weights": c.heaps.weights}
+            for c in parts.columns
+            if c.heaps is not None
+        },
         "facts": dict(facts),
     }
 

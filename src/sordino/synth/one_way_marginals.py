@@ -6,8 +6,8 @@ Knows released numbers only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,10 @@ class OneWayMarginals:
     projected: tuple[Floats, ...]
     left: tuple[float, ...]
     rules: RuleCells | None = None
+
+    def with_columns(self, columns: Mapping[int, EncodedColumn]) -> OneWayMarginals:
+        """Return the marginals with some columns, by place, of which more is known: their keys are the same."""
+        return replace(self, columns=tuple(columns.get(i, c) for i, c in enumerate(self.columns)))
 
     def errors(self) -> Floats:
         """Return the expected distance of each column's counts from the truth, as a share of rows: E|noise| up to the count."""

@@ -326,7 +326,10 @@ class DataAccess(StatementWriter):
     def table_counter(self) -> TableCounter | None:
         """What returns the exact counts of many tables over a text's keys, in one scan; None where the engine has no such way."""
         counter: TableCounter | None = getattr(self._engine, "count_tables", None)
-        return counter
+        released = self._released
+        if counter is None or released is None:
+            return counter
+        return lambda keys, tables: counter(replace(keys, text=released.bind(keys.text)), tables)
 
 
 # ---- How one kind of question is answered

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sordino.ask.queries.adaptive.round_values import sets_of, smallest_set
 from sordino.ask.queries.expressions.bound_number import BoundNumber, bin_index
 from sordino.ask.queries.expressions.compile import bind_number
 from sordino.ask.queries.expressions.keys import Keys, keys
 from sordino.ask.queries.expressions.nodes import Name
-from sordino.ask.queries.expressions.sql_trees import trees
+from sordino.ask.queries.expressions.sql_trees import add, multiply, trees
 from sordino.ask.queries.sensitivity_rules import count_sensitivity, stack
 from sordino.core.domain import Column, Domain, Identifier, keep_missing
 from sordino.core.errors import QuestionRefused
@@ -51,19 +52,21 @@ class Axis:
 
     `edges`, in whole steps of the column's lattice (days since 1970-01-01 for a date), cut [e0, e1), ..., [e(n-1), en].
     `codes` gives each key its code, None leaves key i the code i. A missing value, where the column keeps it, or where
-    `missing` says so whatever the declaration drops, is the last key.
+    `missing` says so whatever the declaration drops, is the last key. With `rounded` each bin has a key for each set of
+    round values (`round_values`), the smallest that holds the value, after one for all others; a missing value then has none.
     """
 
     column: str
     edges: tuple[int, ...] | None = None
     codes: tuple[int, ...] | None = None
     missing: bool = False
+    rounded: bool = False
 
     def keys(self, domain: Domain) -> Keys:
         """Return the keys and the SQL of each row's key, NULL for a row that is left out."""
         # the second form raises, and says which columns are declared
         column = domain.columns.get(self.column) or domain[self.column]
-        return _keys_of(self.column, column, self.edges, missing=self.missing)
+        return _keys_of(self.column, column, self.edges, missing=self.missing, rounded=self.rounded)
 
     def size(self, domain: Domain) -> int:
         """Return the number of codes."""
@@ -104,7 +107,7 @@ class ContingencyTable:
 
     def grouping(self) -> Grouping:
         """Return the axes without their codes: the counts by these give those of every code."""
-        return tuple(Axis(a.column, a.edges, missing=a.missing) for a in self.axes)
+        return tuple(replace(a, codes=None) for a in self.axes)
 
     def encode(self, counted: SparseCounts, domain: Domain) -> Integers:
         """Return the exact counts as a vector over all codes, from the sparse counts over keys."""
@@ -184,7 +187,7 @@ def coarsest_grouping(
     A class holds the keys that no table tells apart, so the counts by classes give each table's; an engine then returns no
     more cells than they have, though keys of three columns can have as many cells as there are rows.
     """
-    sizes = [Axis(axis.column, axis.edges, missing=axis.missing).size(domain) for axis in grouping]
+    sizes = [replace(axis, codes=None).size(domain) for axis in grouping]
     if math.prod(sizes) <= few:
         return grouping
     coarse = []
@@ -252,7 +255,7 @@ def select_cells(axes: Sequence[Axis], on: Primitives, domain: Domain) -> exp.Se
 
 def cuts_steps(axis: Axis, domain: Domain) -> bool:
     """Return whether the keys of an axis are bins of whole steps that 64 bits hold."""
-    if axis.edges is None:
+    if axis.edges is None or axis.rounded:
         return False
     ends = _steps_of(axis.column, domain[axis.column], missing=axis.missing).ends
     return max(map(abs, (*ends, axis.edges[0], axis.edges[-1]))) < NARROW
@@ -277,8 +280,10 @@ def _steps_of(name: str, column: Column, *, missing: bool) -> BoundNumber:
 
 
 @functools.lru_cache(maxsize=4096)
-def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missing: bool) -> Keys:
+def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missing: bool, rounded: bool) -> Keys:
     """Return the keys of one column; all of it is declared, and an adaptive algorithm asks for the same ones again."""
+    if rounded:
+        return _rounded_keys(name, column, edges)
     declared = keep_missing(column) if missing else column
     domain = Domain({name: declared})
     keeps_missing = not isinstance(declared, Identifier) and declared.missing == "keep"
@@ -287,6 +292,17 @@ def _keys_of(name: str, column: Column, edges: tuple[int, ...] | None, *, missin
         labels: tuple[Any, ...] = tuple(f"[{a}, {b})" for a, b in itertools.pairwise(edges))
         return _with_missing(labels, of, keeps_missing, bin_index(of, edges))
     return keys(Name(name), domain)
+
+
+def _rounded_keys(name: str, column: Column, edges: tuple[int, ...] | None) -> Keys:
+    """Return the keys of bins by sets of round values."""
+    if edges is None:
+        raise QuestionRefused(f"round values of {name!r} are counted by bins: state edges")
+    of = bind_number(Name(name), Domain({name: column}))
+    words = ["other values", *(s.words for s in sets_of(of))]
+    labels = tuple(f"[{a}, {b}), {w}" for a, b in itertools.pairwise(edges) for w in words)
+    place = bin_index(of, edges)
+    return Keys(labels, add(multiply(lambda on: on.name(place(on)), len(words)), smallest_set(of)))
 
 
 def _with_missing(labels: tuple[Any, ...], of: BoundNumber, keeps_missing: bool, build: Any) -> Keys:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import calendar
 import datetime
 import itertools
 import math
@@ -76,6 +77,33 @@ def first_of_month(months: Build) -> Build:
     begun = divide(add(multiply(place, 153), constant(2)), 5)
     leaps = add(subtract(divide(year, 4), divide(year, 100)), divide(year, 400))
     return add(add(add(multiply(year, 365), leaps), begun), constant(-_SHIFT))
+
+
+def first_or_last_day(of: BoundNumber) -> Build:
+    """Return 1 for the first day of a month, 2 for that of a year, 3 and 4 for the last ones, 0 for any other day."""
+
+    def is_one(place: Build) -> Build:
+        return subtract(constant(1), within(subtract(place, constant(1)), 0, 1))
+
+    def build(days: Build) -> Build:
+        after = add(days, constant(1))
+        first = add(is_one(_day(days)), is_one(_day_of_year(days)))
+        last = add(multiply(is_one(_day(after)), 3), is_one(_day_of_year(after)))
+        return add(first, last)
+
+    return _tabulate(of, build)
+
+
+def first_days(low: int, high: int) -> tuple[list[int], list[int]]:
+    """Return the first days of the months from that of `low` to the one after that of `high`, and those of the years.
+
+    They are days since 1970-01-01. The month after the last that a date may be in begins too.
+    """
+    months = range(_month_index(low), _month_index(high) + 2)
+    begun = [_month_begin(m) for m in months[:-1]]
+    last = _calendar(begun[-1])
+    begun.append(begun[-1] + calendar.monthrange(last.year, last.month)[1])
+    return begun, [day for month, day in zip(months, begun, strict=True) if month % 12 == 0]
 
 
 def _range(part: str, low: int, high: int) -> tuple[int, int]:
