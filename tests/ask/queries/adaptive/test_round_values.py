@@ -132,7 +132,7 @@ def expected(name: str, count: int) -> Any:
 def count_on(engine: Any, names: Sequence[str] = tuple(EDGES)) -> dict[str, Any]:
     tables = [ContingencyTable((Axis(name, EDGES[name], rounded=True),)) for name in names]
     try:
-        counts = CountCache(DataAccess(engine), DOMAIN).count(tables)
+        counts = list(CountCache(DataAccess(engine), DOMAIN).count(tables))
     finally:
         engine.close()
     return {name: t.encode(c, DOMAIN) for name, t, c in zip(names, tables, counts, strict=True)}
