@@ -169,5 +169,5 @@ def test_centers_are_near_the_best_ones(columns: int, loss: dict[str, Any]) -> N
     assert table.spent.amounts()["epsilon"] == 1
     best = cluster(points, 4, sd.Rng.seeded(0))[2]
     assert float(nearest_centers(points, model.centers)[1].mean()) < 1.1 * best
-    assert model.spread == pytest.approx(best, rel=0.35)
+    assert model.spread == pytest.approx(best, rel=0.4)
     assert model.shares.sum() == pytest.approx(1)

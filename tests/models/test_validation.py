@@ -20,6 +20,7 @@ from sordino.ask.queries.row_score import RowScore
 from sordino.ask.queries.row_steps import Fold
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused
 from sordino.core.neighbors import Neighbors, Relation
+from sordino.models.held_out import HeldOut
 from sordino.models.validation import round_numbers
 
 DOMAIN = sd.Domain(
@@ -218,9 +219,23 @@ def test_the_model_that_predicts_best_is_chosen(table: sd.Curator) -> None:
     assert any("chosen among naive_bayes, logistic_regression" in note for note in choice.model.notes)
     assert "chosen among 2" in repr(choice)
     tree: Any = ("decision_tree", {"depth": 1, "x": ["many"], "rng": sd.Rng.seeded(1)})
-    number = sd.models.choose([tree, "linear_regression"], table, y="amount", x=["a", "b"], validate=4, epsilon=20)
+    number = sd.models.choose([tree, "linear_regression"], table, y="amount", x=["a", "b"], validate=4, epsilon=200)
     assert number.name == "linear_regression"
     assert number.held_out.r2 > 0.5
+
+
+def test_a_score_that_noise_hides_is_no_number_of_that_noise() -> None:
+    """The variance of `amount` is a thousandth of its squared range, so noise takes it below 0 in every second table."""
+    scores = []
+    for seed in range(6):
+        table = protect(pa.Table.from_pandas(frame(800), preserve_index=False), DOMAIN, budget=BUDGET, seed=seed)
+        tree = sd.models.decision_tree(
+            table, y="amount", x=["b"], depth=1, validate=4, rng=sd.Rng.seeded(seed), epsilon="0.1"
+        )
+        assert isinstance(tree.held_out, HeldOut)
+        assert tree.held_out.lower <= tree.held_out.r2 <= tree.held_out.upper
+        scores.append(tree.held_out.r2)
+    assert min(scores) > -1e4
 
 
 REFUSED: list[tuple[Any, dict[str, Any], type[Exception], str]] = [

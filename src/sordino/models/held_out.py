@@ -132,8 +132,11 @@ def measure_r2(moments: NoisyMoments, weights: Floats, target: int, *, confidenc
     about[target] = 1.0
     about *= abs(weights[target])
     errors = max(float(weights @ moments.matrix @ weights), 0.0)
-    total = max(float(about @ moments.matrix @ about), 1e-12)
-    moved = moments.weigh(weights[None], weights)[0] - (errors / total) * moments.weigh(about[None], about)[0]
+    # Where noise may have made all of T, it is taken to be as large as that noise.
+    by_total = moments.weigh(about[None], about)[0]
+    least = math.sqrt(moments.variance * float(by_total @ by_total))
+    total = max(float(about @ moments.matrix @ about), least, 1e-12)
+    moved = moments.weigh(weights[None], weights)[0] - (errors / total) * by_total
     margin = normal_quantile(confidence) * math.sqrt(moments.variance * float(moved @ moved)) / total
     return 1.0 - errors / total, margin
 
