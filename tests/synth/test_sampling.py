@@ -183,3 +183,18 @@ def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None
     assert varied.var() == pytest.approx(500 * share * (1 - share), rel=0.5)
     spread = np.array([count(seed, False) for seed in range(100)])
     assert spread.var() < varied.var() / 2
+
+
+@pytest.mark.parametrize("least", [15_700, 33_333, 90_210])
+def test_rows_that_meet_a_condition_are_spread_as_those_of_all_rows_that_do(least: int) -> None:
+    """A run that a condition cuts counts by the rows of it that meet it: once, not by that share squared."""
+    cells = np.random.default_rng(3).integers(0, 100_000, 4_000)
+    domain = sd.Domain({"amount": sd.Integer(0, 99_999)})
+    table = protect(pa.table({"amount": cells}), domain, budget=sd.PureDP(1000), seed=1)
+    model = synth.fit(table, epsilon=1, rng=Rng.seeded(2))
+    rows = np.array(model.sample(200_000, rng=Rng.seeded(3))["amount"].to_pylist())
+    some = np.array(model.sample(100_000, where=col("amount") >= least, rng=Rng.seeded(4))["amount"].to_pylist())
+    assert some.min() >= least
+    places = np.linspace(least, 100_000, 41)
+    shares = np.histogram(rows[rows >= least], places)[0] / (rows >= least).sum()
+    assert np.abs(np.histogram(some, places)[0] / len(some) - shares).max() < 0.004

@@ -208,7 +208,7 @@ class Model:
     # ---- drawing
 
     def _draw(self, rows: int, where: Node | None, rng: Rng, independent: bool) -> tuple[list[Codes], list[Codes]]:
-        evidence, rest = ({}, None) if where is None else self._evidence(where)
+        evidence = {} if where is None else self._evidence(where)
         kept_keys: list[list[Codes]] = []
         kept_steps: list[list[Codes]] = []
         have = 0
@@ -217,7 +217,7 @@ class Model:
             keys = self._keys(attempt, evidence, rng, independent)
             steps = [steps_of(c, k, rng) for c, k in zip(self.parts.columns, keys, strict=True)]
             self._complete(keys, steps, rng)
-            good = self._good(keys, steps, rest if where is None else where, attempt)
+            good = self._good(keys, steps, where, attempt)
             if not have and attempt == rows and good.all():
                 return keys, steps
             accepted = np.flatnonzero(good)[: rows - have]
@@ -274,8 +274,11 @@ class Model:
         by_key: Floats = counts[parts.codes[column].codes] * parts.within[column]
         return by_key
 
-    def _evidence(self, where: Node) -> tuple[dict[int, Floats], Node]:
-        """Return for each column the share of each key that can meet the conditions on it alone, and the condition."""
+    def _evidence(self, where: Node) -> dict[int, Floats]:
+        """Return for each column which keys can meet the conditions on it alone: 1, or 0.
+
+        A key of which a part meets them counts in full, since rows of its other part are refused once they are drawn.
+        """
         place = {c.name: i for i, c in enumerate(self.parts.columns)}
         for name in names_in(where):
             if name not in place:
@@ -287,13 +290,13 @@ class Model:
             if len(names) == 1:
                 encoded = self.parts.columns[place[names[0]]]
                 cells = {encoded.name: column_cells(encoded, np.arange(encoded.size))}
-                share = np.broadcast_to(evaluate_condition(part, cells)[0], (encoded.size,))
+                can_meet = np.broadcast_to(evaluate_condition(part, cells)[0], (encoded.size,)) > 0
                 at = place[names[0]]
                 if names[0] in dependencies:
                     root, table = dependencies[names[0]]
-                    at, share = place[root], share[table]
-                evidence[at] = evidence[at] * share if at in evidence else np.array(share)
-        return evidence, where
+                    at, can_meet = place[root], can_meet[table]
+                evidence[at] = evidence.get(at, 1.0) * can_meet.astype(np.float64)
+        return evidence
 
     def _keys(self, rows: int, evidence: dict[int, Floats], rng: Rng, independent: bool) -> list[Codes]:
         """Return the keys of drawn rows: codes from the tree, given the evidence, then keys within codes."""
