@@ -295,11 +295,13 @@ class Task:
     case: Case
     kind: Literal["predict", "clusters", "components"]
     clusters: int = 0
+    standardise: bool = False
 
     @property
     def name(self) -> str:
-        columns = f", {len(self.case.x)} columns" if self.kind == "clusters" else ""
-        return self.case.name + columns + (", components" if self.kind == "components" else "")
+        units = "standard deviations" if self.standardise else "declared ranges"
+        words = {"predict": "", "clusters": f", {len(self.case.x)} columns", "components": f", in {units}"}
+        return self.case.name + words[self.kind]
 
     def plain_cost(self) -> float:
         """Return the cost, on the held-out rows, of the centers of the others without privacy."""
@@ -310,12 +312,25 @@ class Task:
 
 def tasks(folder: Path) -> Iterator[Task]:
     """Return all tasks of the tables that are there."""
-    for case in read_cases(folder):
+    cases = read_cases(folder)
+    for case in cases:
         yield Task(case, "predict")
-        if case.yes is None:
-            yield Task(replace(case, x=[case.y, *case.x], y=""), "components")
     for case, clusters in cluster_cases():
         yield Task(case, "clusters", clusters)
+    for case in cases:
+        if case.yes is None:
+            every = replace(case, x=[case.y, *case.x], y="")
+            yield Task(scale_by_bounds(every), "components")
+            yield Task(every, "components", standardise=True)
+
+
+def scale_by_bounds(case: Case) -> Case:
+    """Return a case of numbers with each scaled by its bounds to -1..1, as a user may before the table is protected."""
+    bounds = {name: (float(case.domain[name].lower), float(case.domain[name].upper)) for name in case.x}
+    rows = pd.DataFrame(
+        {name: (2 * (case.rows[name] - low) / (high - low) - 1).round(4) for name, (low, high) in bounds.items()}
+    )
+    return replace(case, rows=rows, domain=dict.fromkeys(case.x, sd.Real(-1, 1, resolution="0.0001")))
 
 
 def write_cases(folder: Path, out: Path) -> None:
@@ -329,9 +344,12 @@ def write_cases(folder: Path, out: Path) -> None:
         for part, rows in zip(("train", "test"), case.split(), strict=True):
             files[part] = f"{number}-{part}.parquet"
             rows[list(declared)].to_parquet(out / files[part], index=False)
-        bounds = {n: (c.lower, c.upper) for n, c in declared.items() if isinstance(c, sd.Integer | sd.Real)}
+        bounds: dict[str, tuple[Any, Any]] = {
+            n: (c.lower, c.upper) for n, c in declared.items() if isinstance(c, sd.Integer | sd.Real)
+        }
         written.append(
             {"name": task.name, "task": task.kind, "y": case.y, "x": case.x, "yes": case.yes, "clusters": task.clusters}
+            | {"standardise": task.standardise}
             | {"bounds": {name: [float(end) for end in ends] for name, ends in bounds.items()}}
             | {"values": {n: list(c.values) for n, c in declared.items() if isinstance(c, sd.Category) and n != case.y}}
             | {"plain": task.plain_cost() if task.clusters else None}
@@ -360,9 +378,11 @@ def fit_task(task: Task, name: str, seed: int, epsilon: str) -> float:
         found = sd.models.kmeans(table, columns=case.x, clusters=task.clusters, rng=rng, epsilon=epsilon)
         return float(nearest_centers(test[case.x].to_numpy(), found.centers)[1].mean()) / task.plain_cost()
     if task.kind == "components":
-        covariance = np.corrcoef(test[case.x].to_numpy(dtype=np.float64).T)
+        numbers = test[case.x].to_numpy(dtype=np.float64)
+        covariance = np.corrcoef(numbers.T) if task.standardise else np.cov(numbers.T)
         best = float(np.linalg.eigvalsh(covariance)[::-1][:3].sum())
-        parts = sd.models.pca(table, columns=case.x, components=3, scale=True, epsilon=epsilon).components
+        model = sd.models.pca(table, columns=case.x, components=3, scale=task.standardise, epsilon=epsilon)
+        parts = model.components
         return float(np.trace(parts @ covariance @ parts.T)) / best
     model = getattr(sd.models, name)(table, y=case.y, x=case.x, epsilon=epsilon)
     if case.yes is None:
@@ -404,7 +424,8 @@ def show_beside(folder: Path, lines: Path) -> None:
 
 def describe(scores: list[float]) -> str:
     """Return the mean of the seeds, and their range."""
-    return " ".join([f"{np.mean(scores):.3f}", f"({min(scores):.3f} to {max(scores):.3f})"])
+    mean, low, high = (f"{n:.3f}" if abs(n) < 1000 else f"{n:.1e}" for n in (np.mean(scores), min(scores), max(scores)))
+    return f"{mean} ({low} to {high})"
 
 
 if __name__ == "__main__" and "--cases" in sys.argv:

@@ -64,7 +64,8 @@ class Rows:
     def _scale(self, table: Any, name: str, lower: float) -> Floats:
         low, high = self.case["bounds"][name]
         cells: Floats = np.clip(table[name].to_numpy().astype(np.float64), low, high)
-        return lower + (1 - lower) * (cells - low) / (high - low)
+        scaled: Floats = lower + (1 - lower) * (cells - low) / (high - low)
+        return scaled
 
     def auc(self, model: Any) -> float:
         """Return the area under the curve on the held-out rows."""
@@ -85,7 +86,7 @@ def linear(rows: Rows) -> Iterator[Setting]:
 
 def logistic(rows: Rows, words: str) -> Iterator[Setting]:
     """AUC of logistic regression, with more or less regularisation."""
-    for strength in (1.0, 0.01):
+    for strength in (1.0, 0.1, 0.01):
 
         def fit(epsilon: float, seed: int, strength: float = strength) -> Callable[[], float]:
             model = models.LogisticRegression(
@@ -146,8 +147,8 @@ def clusters(rows: Rows) -> Iterator[Setting]:
 
 
 def components(rows: Rows) -> Iterator[Setting]:
-    """Variance of standardised columns that the first three components span, over that of the best three."""
-    spread = rows.test_x.std(axis=0)
+    """Variance that the first three components capture over that of the best three: in declared ranges, or standardised."""
+    spread = rows.test_x.std(axis=0) if rows.case["standardise"] else np.ones(rows.test_x.shape[1])
     covariance = np.cov((rows.test_x / spread).T)
     best = float(np.linalg.eigvalsh(covariance)[::-1][:3].sum())
 
@@ -155,23 +156,26 @@ def components(rows: Rows) -> Iterator[Setting]:
         span = np.linalg.qr((directions * spread).T)[0]
         return float(np.trace(span.T @ covariance @ span)) / best
 
-    for share in (1.0, 0.25):
-
-        def scaled(epsilon: float, seed: int, share: float = share) -> Callable[[], float]:
-            model = models.PCA(
-                3, epsilon=epsilon, bounds=rows.bounds, data_norm=share * rows.norm, random_state=seed
-            ).fit(rows.x)
+    def ranges(share: float) -> Setting:
+        def fit(epsilon: float, seed: int) -> Callable[[], float]:
+            norm = share * rows.norm
+            model = models.PCA(3, epsilon=epsilon, bounds=rows.bounds, data_norm=norm, random_state=seed).fit(rows.x)
             return lambda: captured(model.components_)
 
-        yield "PCA", f"scaled by bounds, norm {share:g} of the largest", scaled
+        return "PCA", f"norm {share:g} of the largest", fit
 
-    def standardised(epsilon: float, seed: int) -> Callable[[], float]:
-        scaler = models.StandardScaler(epsilon=epsilon / 2, bounds=rows.bounds, random_state=seed).fit(rows.x)
-        model = models.PCA(3, epsilon=epsilon / 2, centered=True, data_norm=2 * rows.norm, random_state=seed)
-        model.fit(scaler.transform(rows.x))
-        return lambda: captured(model.components_ / scaler.scale_)
+    def deviations(share: float) -> Setting:
+        def fit(epsilon: float, seed: int) -> Callable[[], float]:
+            scaler = models.StandardScaler(epsilon=epsilon / 2, bounds=rows.bounds, random_state=seed).fit(rows.x)
+            norm = share * rows.norm
+            model = models.PCA(3, epsilon=epsilon / 2, centered=True, data_norm=norm, random_state=seed)
+            model.fit(scaler.transform(rows.x))
+            return lambda: captured(model.components_ / scaler.scale_)
 
-    yield "PCA", "half for StandardScaler", standardised
+        return "PCA", f"half for StandardScaler, rows within {share:g} deviations", fit
+
+    for share in (1.0, 2.0) if rows.case["standardise"] else (1.0, 0.25):
+        yield deviations(share) if rows.case["standardise"] else ranges(share)
 
 
 def settings(folder: Path, case: dict[str, Any]) -> Iterator[Setting]:
