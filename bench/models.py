@@ -391,7 +391,10 @@ def fit_task(task: Task, name: str, seed: int, epsilon: str) -> float:
 
 
 def show_beside(folder: Path, lines: Path) -> None:
-    """Print a line for each model and epsilon: ours, and diffprivlib's by the setting that is best on the held-out rows."""
+    """Print a line for each model and epsilon: ours, and diffprivlib's by the setting that is best on the held-out rows.
+
+    Ours is bold where its mean is behind.
+    """
     peer = pd.DataFrame([json.loads(line) for line in lines.read_text().splitlines()])
     if "error" not in peer:
         peer["error"] = None
@@ -409,14 +412,18 @@ def show_beside(folder: Path, lines: Path) -> None:
                 cells = of_task[(of_task["model"] == theirs) & np.isclose(of_task["epsilon"], float(epsilon))]
                 # Three seeds or none: a setting that raises for one of them is no setting to recommend.
                 whole = cells.groupby("setting").filter(lambda rows: bool(rows["score"].notna().all()))
+                own = describe(scores)
                 found, setting, cost = f"raises: {cells['error'].dropna().iloc[0] if len(whole) == 0 else ''}", "", "-"
                 if len(whole):
                     means = whole.groupby("setting")["score"].mean()
                     setting = str(means.idxmin() if task.kind == "clusters" else means.idxmax())
                     chosen = whole[whole["setting"] == setting]
                     found, cost = describe(list(chosen["score"])), f"{chosen['cpu'].mean():.2f}"
+                    ahead = float(np.mean(scores)) - float(chosen["score"].mean())
+                    if (ahead if task.kind == "clusters" else -ahead) > 0:
+                        own = f"**{own}**"
                 print(
-                    f"| {task.name} | {OURS[theirs]}, {theirs} | {epsilon} | {describe(scores)} | {found} | {setting} "
+                    f"| {task.name} | {OURS[theirs]}, {theirs} | {epsilon} | {own} | {found} | {setting} "
                     f"| {seconds:.2f} / {cost} |",
                     flush=True,
                 )
