@@ -413,8 +413,9 @@ def show_beside(folder: Path, lines: Path) -> None:
                 # Three seeds or none: a setting that raises for one of them is no setting to recommend.
                 whole = cells.groupby("setting").filter(lambda rows: bool(rows["score"].notna().all()))
                 own = describe(scores)
-                found, setting, cost = f"raises: {cells['error'].dropna().iloc[0] if len(whole) == 0 else ''}", "", "-"
-                if len(whole):
+                if whole.empty:
+                    found, setting, cost = f"raises {cells['error'].dropna().iloc[0]}", "", "-"
+                else:
                     means = whole.groupby("setting")["score"].mean()
                     setting = str(means.idxmin() if task.kind == "clusters" else means.idxmax())
                     chosen = whole[whole["setting"] == setting]
@@ -431,7 +432,8 @@ def show_beside(folder: Path, lines: Path) -> None:
 
 def describe(scores: list[float]) -> str:
     """Return the mean of the seeds, and their range."""
-    mean, low, high = (f"{n:.3f}" if abs(n) < 1000 else f"{n:.1e}" for n in (np.mean(scores), min(scores), max(scores)))
+    ends = [float(np.mean(scores)), min(scores), max(scores)]
+    mean, low, high = (f"{end:.3f}" if abs(end) < 1000 else f"{end:.1e}" for end in ends)
     return f"{mean} ({low} to {high})"
 
 
