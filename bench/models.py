@@ -1,20 +1,24 @@
 """Models against the same models without privacy, and against models trained on synthetic rows at the same loss.
 
     python bench/models.py FOLDER
+    python bench/models.py FOLDER --cases CASES
+    python bench/models.py FOLDER --beside LINES
 
 FOLDER holds tables of one's own: `houses.parquet` (King County: price and 8 columns or more), `diamonds.csv` (as in ggplot2) and
 `adult.data` (UCI). Those that are absent are left out. Prints the lines of bench/results/models.md: a quarter of the rows is held
-out of the private table, and every score is on those.
+out of the private table, and every score is on those. `--cases` writes what bench/peers/fit_diffprivlib.py reads in its own
+environment, and `--beside` prints our models beside the lines that it printed.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -56,12 +60,14 @@ class Case:
         cut = 3 * len(order) // 4
         return self.rows.iloc[order[:cut]], self.rows.iloc[order[cut:]]
 
-    def protect(self, rows: pd.DataFrame, seed: int) -> sd.Curator:
+    def protect(
+        self, rows: pd.DataFrame, seed: int, neighbors: Literal["add_remove", "replace"] = "add_remove"
+    ) -> sd.Curator:
         """Return rows as a private table."""
         return sd.protect(
             pa.Table.from_pandas(rows, preserve_index=False),
             domain=sd.Domain(self.domain),
-            neighbors="add_remove",
+            neighbors=neighbors,
             privacy_unit="row",
             budget=BUDGET,
             ledger=None,
@@ -192,7 +198,7 @@ def show(
     case: str, model: str, loss: str, scores: list[float], plain: float, synthetic: list[float], seconds: float
 ) -> None:
     """Print a line of the table: the mean of the seeds, and their range."""
-    own = f"{np.mean(scores):.3f} ({min(scores):.3f} to {max(scores):.3f})"
+    own = describe(scores)
     drawn = f"{np.mean(synthetic):.3f}" if synthetic else ""
     print(f"| {case} | {model} | {loss} | {own} | {plain:.3f} | {drawn} | {seconds:.2f} |", flush=True)
 
@@ -205,9 +211,9 @@ def measure(case: Case) -> None:
     truth = test[case.y] == case.yes if classifies else test[case.y].astype(float)
     plain_of = logistic_scores if classifies else least_squares
     plain = score(truth, plain_of(case, train, test))
-    for words, loss in LOSSES.items():
+    for label, loss in LOSSES.items():
         synthetic = []
-        if words in ("(1, 1e-6)", "(.1, 1e-6)"):
+        if label in ("(1, 1e-6)", "(.1, 1e-6)"):
             for seed in SEEDS:
                 rows = draw_rows(case, case.protect(train, seed), loss, seed, len(train))
                 rows = rows.dropna(
@@ -224,11 +230,11 @@ def measure(case: Case) -> None:
                 if classifies:
                     predicted = predicted[:, model.classes.index(case.yes)]
                 scores.append(score(truth, predicted))
-            show(case.name, name, words, scores, plain, synthetic, (time.process_time() - begun) / len(SEEDS))
+            show(case.name, name, label, scores, plain, synthetic, (time.process_time() - begun) / len(SEEDS))
 
 
-def measure_clusters() -> None:
-    """Print the lines of k-means: the mean squared distance to the nearest center over that without privacy."""
+def cluster_cases() -> Iterator[tuple[Case, int]]:
+    """Return generated tables of clusters, and how many each has."""
     draws = np.random.default_rng(0)
     for columns, clusters, count in ((2, 4, 20_000), (4, 5, 20_000), (8, 6, 30_000)):
         centers = draws.uniform(-6, 6, (clusters, columns))
@@ -236,9 +242,15 @@ def measure_clusters() -> None:
         points = np.clip(points, -10, 10).round(3)
         names = [f"c{i}" for i in range(columns)]
         domain = dict.fromkeys(names, sd.Real(-10, 10, resolution="0.001"))
-        case = Case(f"{clusters} normal clusters", pd.DataFrame(points, columns=names), domain, "", names)
+        yield Case(f"{clusters} normal clusters", pd.DataFrame(points, columns=names), domain, "", names), clusters
+
+
+def measure_clusters() -> None:
+    """Print the lines of k-means: the mean squared distance to the nearest center over that without privacy."""
+    for case, clusters in cluster_cases():
+        points, names = case.rows.to_numpy(), case.x
         plain = cluster(points, clusters, sd.Rng.seeded(0))[2]
-        for words in ("(1, 1e-6)", "1"):
+        for label in ("(1, 1e-6)", "1"):
             begun = time.process_time()
             ratios = []
             for seed in SEEDS:
@@ -247,11 +259,11 @@ def measure_clusters() -> None:
                     columns=names,
                     clusters=clusters,
                     rng=sd.Rng.seeded(seed),
-                    **LOSSES[words],
+                    **LOSSES[label],
                 )
                 ratios.append(float(nearest_centers(points, model.centers)[1].mean()) / plain)
             seconds = (time.process_time() - begun) / len(SEEDS)
-            show(f"{case.name}, {columns} columns", "kmeans (cost)", words, ratios, 1.0, [], seconds)
+            show(f"{case.name}, {len(names)} columns", "kmeans (cost)", label, ratios, 1.0, [], seconds)
 
 
 def measure_components(case: Case) -> None:
@@ -261,19 +273,175 @@ def measure_components(case: Case) -> None:
     scaled = (numbers - numbers.mean(axis=0)) / numbers.std(axis=0)
     covariance = np.cov(scaled.T)
     best = float(np.linalg.eigvalsh(covariance)[::-1][:3].sum())
-    for words in ("(1, 1e-6)", "1", "(.1, 1e-6)"):
+    for label in ("(1, 1e-6)", "1", "(.1, 1e-6)"):
         begun = time.process_time()
         shares = []
         for seed in SEEDS:
             model = sd.models.pca(
-                case.protect(case.rows, seed), columns=names, components=3, scale=True, **LOSSES[words]
+                case.protect(case.rows, seed), columns=names, components=3, scale=True, **LOSSES[label]
             )
             shares.append(float(np.trace(model.components @ covariance @ model.components.T)) / best)
         seconds = (time.process_time() - begun) / len(SEEDS)
-        show(case.name, "pca (variance)", words, shares, 1.0, [], seconds)
+        show(case.name, "pca (variance)", label, shares, 1.0, [], seconds)
 
 
-if __name__ == "__main__":
+# ---- Beside diffprivlib, whose neighbors differ in the cells of one row: so do ours here
+
+
+@dataclass(frozen=True)
+class Task:
+    """What both libraries are to do with a case: predict y, or find clusters or components of x."""
+
+    case: Case
+    kind: Literal["predict", "clusters", "components"]
+    clusters: int = 0
+    standardise: bool = False
+
+    @property
+    def name(self) -> str:
+        units = "standard deviations" if self.standardise else "declared ranges"
+        words = {"predict": "", "clusters": f", {len(self.case.x)} columns", "components": f", in {units}"}
+        return self.case.name + words[self.kind]
+
+    def plain_cost(self) -> float:
+        """Return the cost, on the held-out rows, of the centers of the others without privacy."""
+        train, test = (rows[self.case.x].to_numpy(dtype=np.float64) for rows in self.case.split())
+        centers = cluster(train, self.clusters, sd.Rng.seeded(0))[0]
+        return float(nearest_centers(test, centers)[1].mean())
+
+
+def tasks(folder: Path) -> Iterator[Task]:
+    """Return all tasks of the tables that are there."""
+    cases = read_cases(folder)
+    for case in cases:
+        yield Task(case, "predict")
+    for case, clusters in cluster_cases():
+        yield Task(case, "clusters", clusters)
+    for case in cases:
+        if case.yes is None:
+            every = replace(case, x=[case.y, *case.x], y="")
+            yield Task(scale_by_bounds(every), "components")
+            yield Task(every, "components", standardise=True)
+
+
+def scale_by_bounds(case: Case) -> Case:
+    """Return a case of numbers with each scaled by its bounds to -1..1, as a user may before the table is protected."""
+    bounds = {name: (float(case.domain[name].lower), float(case.domain[name].upper)) for name in case.x}
+    rows = pd.DataFrame(
+        {name: (2 * (case.rows[name] - low) / (high - low) - 1).round(4) for name, (low, high) in bounds.items()}
+    )
+    return replace(case, rows=rows, domain=dict.fromkeys(case.x, sd.Real(-1, 1, resolution="0.0001")))
+
+
+def write_cases(folder: Path, out: Path) -> None:
+    """Write the rows of all tasks, and as JSON what is public of their columns."""
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for number, task in enumerate(tasks(folder)):
+        case = task.case
+        declared = {name: case.domain[name] for name in case.x + [case.y] * bool(case.y)}
+        files = {}
+        for part, rows in zip(("train", "test"), case.split(), strict=True):
+            files[part] = f"{number}-{part}.parquet"
+            rows[list(declared)].to_parquet(out / files[part], index=False)
+        bounds: dict[str, tuple[Any, Any]] = {
+            n: (c.lower, c.upper) for n, c in declared.items() if isinstance(c, sd.Integer | sd.Real)
+        }
+        written.append(
+            {"name": task.name, "task": task.kind, "y": case.y, "x": case.x, "yes": case.yes, "clusters": task.clusters}
+            | {"standardise": task.standardise}
+            | {"bounds": {name: [float(end) for end in ends] for name, ends in bounds.items()}}
+            | {"values": {n: list(c.values) for n, c in declared.items() if isinstance(c, sd.Category) and n != case.y}}
+            | {"plain": task.plain_cost() if task.clusters else None}
+            | files
+        )
+    (out / "cases.json").write_text(json.dumps(written, indent=1))
+
+
+OURS = {
+    "LinearRegression": "linear_regression",
+    "LogisticRegression": "logistic_regression",
+    "GaussianNB": "naive_bayes",
+    "RandomForestClassifier": "boosted_histograms",
+    "KMeans": "kmeans",
+    "PCA": "pca",
+}
+
+
+def fit_task(task: Task, name: str, seed: int, epsilon: str) -> float:
+    """Return the score on the held-out rows of a model of ours, where neighbors differ in the cells of one row."""
+    case = task.case
+    train, test = case.split()
+    table = case.protect(train, seed, "replace")
+    if task.kind == "clusters":
+        rng = sd.Rng.seeded(seed)
+        found = sd.models.kmeans(table, columns=case.x, clusters=task.clusters, rng=rng, epsilon=epsilon)
+        return float(nearest_centers(test[case.x].to_numpy(), found.centers)[1].mean()) / task.plain_cost()
+    if task.kind == "components":
+        numbers = test[case.x].to_numpy(dtype=np.float64)
+        covariance = np.corrcoef(numbers.T) if task.standardise else np.cov(numbers.T)
+        best = float(np.linalg.eigvalsh(covariance)[::-1][:3].sum())
+        model = sd.models.pca(table, columns=case.x, components=3, scale=task.standardise, epsilon=epsilon)
+        parts = model.components
+        return float(np.trace(parts @ covariance @ parts.T)) / best
+    model = getattr(sd.models, name)(table, y=case.y, x=case.x, epsilon=epsilon)
+    if case.yes is None:
+        return r2(test[case.y].astype(float), model.predict(test))
+    return auc(test[case.y] == case.yes, model.predict_proba(test)[:, model.classes.index(case.yes)])
+
+
+def show_beside(folder: Path, lines: Path) -> None:
+    """Print a line for each model and epsilon: ours, and diffprivlib's by the setting that is best on the held-out rows.
+
+    Ours is bold where its mean is behind.
+    """
+    peer = pd.DataFrame([json.loads(line) for line in lines.read_text().splitlines()])
+    if "error" not in peer:
+        peer["error"] = None
+    print(
+        "| table | ours, theirs | epsilon | ours, three seeds | diffprivlib, three seeds | its setting | CPU s, ours / its |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for task in tasks(folder):
+        of_task = peer[peer["case"] == task.name]
+        for theirs in of_task["model"].unique():
+            for epsilon in ("0.1", "1", "10"):
+                begun = time.process_time()
+                scores = [fit_task(task, OURS[theirs], seed, epsilon) for seed in SEEDS]
+                seconds = (time.process_time() - begun) / len(SEEDS)
+                cells = of_task[(of_task["model"] == theirs) & np.isclose(of_task["epsilon"], float(epsilon))]
+                # Three seeds or none: a setting that raises for one of them is no setting to recommend.
+                whole = cells.groupby("setting").filter(lambda rows: bool(rows["score"].notna().all()))
+                own = describe(scores)
+                if whole.empty:
+                    found, setting, cost = f"raises {cells['error'].dropna().iloc[0]}", "", "-"
+                else:
+                    means = whole.groupby("setting")["score"].mean()
+                    setting = str(means.idxmin() if task.kind == "clusters" else means.idxmax())
+                    chosen = whole[whole["setting"] == setting]
+                    found, cost = describe(list(chosen["score"])), f"{chosen['cpu'].mean():.2f}"
+                    ahead = float(np.mean(scores)) - float(chosen["score"].mean())
+                    if (ahead if task.kind == "clusters" else -ahead) > 0:
+                        own = f"**{own}**"
+                print(
+                    f"| {task.name} | {OURS[theirs]}, {theirs} | {epsilon} | {own} | {found} | {setting} "
+                    f"| {seconds:.2f} / {cost} |",
+                    flush=True,
+                )
+
+
+def describe(scores: list[float]) -> str:
+    """Return the mean of the seeds, and their range."""
+    ends = [float(np.mean(scores)), min(scores), max(scores)]
+    mean, low, high = (f"{end:.3f}" if abs(end) < 1000 else f"{end:.1e}" for end in ends)
+    return f"{mean} ({low} to {high})"
+
+
+if __name__ == "__main__" and "--cases" in sys.argv:
+    write_cases(Path(sys.argv[1]), Path(sys.argv[3]))
+elif __name__ == "__main__" and "--beside" in sys.argv:
+    show_beside(Path(sys.argv[1]), Path(sys.argv[3]))
+elif __name__ == "__main__":
     print("| table | model | loss | score, three seeds | not private | on synthetic rows | CPU s |")
     print("|---|---|---|---|---|---|---|")
     for measured in read_cases(Path(sys.argv[1])):
