@@ -16,14 +16,14 @@ import sordino as sd
 from sordino.cli import main as command
 from sordino.ask.engines.duckdb import DuckDBEngine
 
-run = DuckDBEngine.run
+read = DuckDBEngine._read
 
-def slow(self, select):
+def slow(self, work, **options):
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     text = "SELECT SUM(a.range * b.range % 7) AS n FROM range(200000) AS a, range(200000) AS b"
-    return run(self, type(select)(text))
+    return read(self, lambda: self._connection.execute(text).fetchall(), **options)
 
-DuckDBEngine.run = slow
+DuckDBEngine._read = slow
 sys.exit(command.main(sys.argv[1:]))
 """
 _ASKED = {

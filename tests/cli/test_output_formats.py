@@ -44,6 +44,10 @@ _WRITERS: dict[str, tuple[str, ...]] = {  # every command that writes a file, bu
     ),
     "local export": ("--store", "r.db", "-o"),
     "model fit": ("pca", "--columns", "age", "--components", "1", "--epsilon", "0.1", "-o"),
+    "model choose": (
+        *("naive_bayes", "logistic_regression", "--y", "sex", "--x", "age", "--validate", "4"),
+        *("--epsilon", "0.1", "-o"),
+    ),
     "model show": ("r.model", "--plot"),
     "synth fit": ("--epsilon", "0.1", "-o"),
     "synth plan": ("--epsilon", "0.1", "--plot"),

@@ -97,6 +97,8 @@ def test_a_model_of_a_server_is_that_of_a_file_with_as_many_scans(
         monkeypatch.setattr(owner, "run", counted)
 
     count(PostgresSnapshot, "server")
+    # In arrays a file counts more tables in a scan: it is compared where both scan by SQL.
+    monkeypatch.delattr(DuckDBEngine, "count_tables")
     count(DuckDBEngine, "file")
     drawn = {}
     for name, place in places.items():

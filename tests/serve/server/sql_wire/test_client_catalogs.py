@@ -368,7 +368,7 @@ DOUBLE = 701
 DIVIDED: list[tuple[str, list[tuple[Any, ...]], list[int]]] = [
     ("COUNT(*) / 7, COUNT(*) / 7.0, 7 / 2", [(85, 600 / 7, 3)], [WHOLE, DOUBLE, WHOLE]),
     ("-COUNT(*) / 7, (1 - COUNT(*)) / 7, COUNT(*) / 0", [(-85, -85, None)], [WHOLE, WHOLE, WHOLE]),
-    ("SUM(days) / COUNT(*), SUM(weight) / COUNT(*)", [(7, 49.75)], [WHOLE, DOUBLE]),
+    ("(SUM(days) + 300) / COUNT(*), SUM(weight) / COUNT(*)", [(7, 49.75)], [WHOLE, DOUBLE]),
     ("CAST(COUNT(*) AS float) / 7, COUNT(*)::numeric / 7", [(600 / 7, 600 / 7)], [DOUBLE, DOUBLE]),
     ("COUNT(*) / 7 * 7, COUNT(*) * 10 / 7 / 2, COUNT(*) % 7 / 2", [(595, 428, 2)], [WHOLE, WHOLE, WHOLE]),
     ("100 * COUNT(*) FILTER (WHERE adult) / COUNT(*)", [(75,)], [WHOLE]),

@@ -66,7 +66,7 @@ def round_sets(unit: Fraction, kind: str, ends: tuple[int, int]) -> tuple[RoundS
     """Return the sets of a column whose numbers are of a `kind`, in steps of `unit`; set i has the number i + 1.
 
     >>> [s.words for s in round_sets(Fraction(1, 4), "number", (0, 20))]
-    ['multiples of .5', 'multiples of 1', 'multiples of 5', 'one step below multiples of 5']
+    ['multiples of 0.5', 'multiples of 1', 'multiples of 5', 'one step below multiples of 5']
     """
     if kind == "date":
         return _calendar_sets(ends)
