@@ -347,10 +347,10 @@ def coverage(count: int, rows: int) -> tuple[float, float]:
 
 
 def test_the_interval_of_the_noise_covers_what_exact_medians_say() -> None:
-    """Of 8 draws fewer than 6 has odds of 1 in 170 where the coverage is .95; the deep test draws 300."""
-    noise, population = coverage(8, 2000)
-    assert noise >= 0.75
-    assert population >= 0.75
+    """Of 5 draws fewer than 3 has odds of 1 in 860 where the coverage is .95; the deep test draws 300."""
+    noise, population = coverage(5, 2000)
+    assert noise >= 0.6
+    assert population >= 0.6
 
 
 @pytest.mark.deep

@@ -121,7 +121,8 @@ def test_intervals_of_answers_cover(name: str, epsilon: str) -> None:
         assert width <= WIDE.get((name, epsilon), 9) * error + 2, kind
 
 
-def test_intervals_cover_the_rows_of_tails_that_noise_hides() -> None:
+@pytest.mark.parametrize(("fits", "least"), [(2, 0.75), pytest.param(4, 0.8, marks=pytest.mark.deep)])
+def test_intervals_cover_the_rows_of_tails_that_noise_hides(fits: int, least: float) -> None:
     """Prefixes of 1% of the rows and less: .60 of their intervals held the true count, as margins of pairs claimed to know it.
 
     Four fits of two columns are eight noises of 34 at least: coverage below .8 is rarer than 1 in 1,000.
@@ -130,7 +131,7 @@ def test_intervals_cover_the_rows_of_tails_that_noise_hides() -> None:
     domain = sd.Domain({n: sd.Integer(0, int(v.max())) for n, v in keys.items()})
     cache: dict[Any, Any] = {}
     covered: list[bool] = []
-    for seed in range(10, 14):
+    for seed in range(10, 10 + fits):
         model = synth.fit(
             Source(domain, keys, sd.Rng.seeded(seed), cache=cache), epsilon=1, delta="1e-9", rng=sd.Rng.seeded(seed)
         )
@@ -139,7 +140,7 @@ def test_intervals_cover_the_rows_of_tails_that_noise_hides() -> None:
                 rows = int((keys[name] <= last).sum())
                 low, high = model.answer(Selection().where(col(name) <= last).agg(sd.count())).interval(0.95)
                 covered.append(low <= rows <= high)
-    assert np.mean(covered) >= 0.8
+    assert np.mean(covered) >= least
 
 
 @pytest.mark.deep

@@ -84,11 +84,12 @@ def test_exact_answers_are_those_of_duckdb(name: str, people: Path, spark: Spark
         other.close()
 
 
-def test_moments_and_gradients_are_those_of_duckdb(people: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["few", "all"])
+def test_moments_and_gradients_are_those_of_duckdb(few: bool, people: Path, spark: SparkSession) -> None:
     del spark
     unit = PrivacyUnit("id", max_rows=3)
-    exact = exact_model_vectors(engine_of(people / "*.parquet", PEOPLE, unit=unit), 3)
-    assert exact == exact_model_vectors(spark_engine(people, PEOPLE, unit=unit), 3)
+    exact = exact_model_vectors(engine_of(people / "*.parquet", PEOPLE, unit=unit), 3, few=few)
+    assert exact == exact_model_vectors(spark_engine(people, PEOPLE, unit=unit), 3, few=few)
     assert all(any(map(any, vectors)) for vectors in exact)
 
 
