@@ -16,6 +16,7 @@ import pytest
 
 import sordino as sd
 from binding import BoundVectors
+from places import ADULT, needs_adult
 from planning import data_access_of
 from protecting import protect
 from sordino.ask.curator.algorithm_procedure import AlgorithmProcedure
@@ -663,3 +664,32 @@ def fit_exactly(frame: pd.DataFrame, link: Link, used: Frame) -> Floats:
         curved = weights * (mean * (1 - mean) if link == "logistic" else mean)
         truth = truth + np.linalg.solve((x * curved[:, None]).T @ x, x.T @ (weights * (y - mean)))
     return truth
+
+
+@needs_adult
+def test_at_a_small_pure_epsilon_one_step_ranks_rows() -> None:
+    """Three steps from a look with a twentieth of the loss had an AUC of .80 to .83 on Adult, and .73 on three quarters of it."""
+    columns = (
+        "age workclass fnlwgt education education_num marital_status occupation relationship race sex capital_gain capital_loss "
+        "hours_per_week native_country income"
+    )
+    rows = pd.read_csv(ADULT, header=None, names=columns.split(), skipinitialspace=True)
+    tops = {"age": 125, "education_num": 16, "capital_gain": 100_000, "capital_loss": 10_000, "hours_per_week": 168}
+    declared: dict[str, Any] = {name: sd.Integer(0, top) for name, top in tops.items()}
+    for name in ("workclass", "marital_status", "occupation", "relationship", "race", "sex", "income"):
+        declared[name] = sd.Category(sorted(rows[name].unique()))
+    x = [name for name in declared if name != "income"]
+    yes = (rows["income"] == ">50K").to_numpy()
+    cells = pa.Table.from_pandas(rows[list(declared)], preserve_index=False)
+    aucs = []
+    for seed in range(1, 4):
+        table = protect(cells, sd.Domain(declared), neighbors="replace", budget=sd.PureDP(1), seed=seed)
+        model = sd.models.logistic_regression(table, y="income", x=x, epsilon="0.1")
+        assert table.spent == sd.PureDP("0.1")
+        scores = model.predict_proba(rows)[:, model.classes.index(">50K")]
+        order = np.argsort(np.argsort(scores))[yes]
+        aucs.append((order.sum() - yes.sum() * (yes.sum() - 1) / 2) / (yes.sum() * (~yes).sum()))
+        # One step says nothing of the noise of a coefficient.
+        assert model.interval("age") == (-np.inf, np.inf)
+    assert min(aucs) > 0.82
+    assert np.mean(aucs) > 0.83

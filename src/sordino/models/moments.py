@@ -51,7 +51,8 @@ _LIMIT_STEP = 16
 class PreparedMoments:
     """How a moment matrix is answered: a first look at where the numbers lie, then the moments in the frame that follows.
 
-    `look` is the law of the first look, None without numbers; `unit_noise` the deviation of a moment, in rows, at a limit of 1.
+    `look` is the law of the first look, None without numbers, which has `look_share` of the loss; `unit_noise` the deviation of a
+    moment, in rows, at a limit of 1.
     """
 
     question: MomentMatrix
@@ -59,6 +60,7 @@ class PreparedMoments:
     loss: Loss
     look: NoiseLaw | None
     unit_noise: float
+    look_share: Fraction = LOOK
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -73,9 +75,10 @@ class PreparedMoments:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the moments are of."""
+        share = f"{100 * float(self.look_share):.0f}%"
         notes = [
-            f"numbers are standardised by a first look at where they lie, for {100 * float(LOOK):.0f}% of the loss; a row far "
-            "from all others counts less"
+            f"numbers are standardised by a first look at where they lie, for {share} of the loss; a row far from all others "
+            "counts less"
         ]
         if self.compiled.droppable:
             notes.append("rows without a value in any of the columns take no part")
@@ -132,14 +135,22 @@ class PreparedMoments:
 
     def release(self, queryable: Queryable) -> tuple[Frame, Release]:
         """Look, choose the frame, and ask for the moments in it."""
-        frame = _any_frame(self.compiled)
-        rest = Fraction(1)
-        if self.look is not None:
-            looked = queryable.release(FirstLook(self.question), take_share(self.loss, LOOK)).outputs[0].estimate
-            assert isinstance(looked, Noisy)
-            rest -= LOOK
-            frame = self.choose_frame(np.array([float(step * looked.unit) for step in looked.steps]))
-        return frame, queryable.release(MomentVector(self.question, frame), take_share(self.loss, rest))
+        frame, _ = self.find_frame(queryable)
+        return frame, self.release_in(queryable, frame)
+
+    def find_frame(self, queryable: Queryable) -> tuple[Frame, float | None]:
+        """Look, and return the frame and about how many rows there are; None without numbers, where there is no look."""
+        if self.look is None:
+            return _any_frame(self.compiled), None
+        looked = queryable.release(FirstLook(self.question), take_share(self.loss, self.look_share)).outputs[0].estimate
+        assert isinstance(looked, Noisy)
+        look = np.array([float(step * looked.unit) for step in looked.steps])
+        return self.choose_frame(look), max(float(look[0]), 1.0)
+
+    def release_in(self, queryable: Queryable, frame: Frame) -> Release:
+        """Ask for the moments in a frame."""
+        spent = Fraction(0) if self.look is None else self.look_share
+        return queryable.release(MomentVector(self.question, frame), take_share(self.loss, 1 - spent))
 
     def choose_frame(self, look: Floats) -> Frame:
         """Return the frame that follows from a noisy first look, of shape (1 + 2 p): means, spreads, and a limit.
@@ -168,7 +179,9 @@ class PreparedMoments:
         return Frame(tuple(centers), tuple(scales), Fraction(math.ceil(limit * _LIMIT_STEP), _LIMIT_STEP))
 
 
-def prepare_moments(question: MomentMatrix, forecast: NoiseForecast, share: Loss | None = None) -> PreparedMoments:
+def prepare_moments(
+    question: MomentMatrix, forecast: NoiseForecast, share: Loss | None = None, look_share: Fraction = LOOK
+) -> PreparedMoments:
     """Return how a moment matrix is answered for a loss, that of the forecast unless it is a part of another question's.
 
     Raises QuestionRefused where it has no private answer.
@@ -178,12 +191,12 @@ def prepare_moments(question: MomentMatrix, forecast: NoiseForecast, share: Loss
     look: NoiseLaw | None = None
     rest = Fraction(1)
     if compiled.numbers:
-        (look,) = forecast.laws(FirstLook(question), take_share(loss, LOOK))
-        rest -= LOOK
+        (look,) = forecast.laws(FirstLook(question), take_share(loss, look_share))
+        rest -= look_share
     frame = _any_frame(compiled)
     (law,) = forecast.laws(MomentVector(question, frame), take_share(loss, rest))
     unit_noise = math.sqrt(float(law.variance())) / PARTS / float(frame.limit)
-    return PreparedMoments(question, compiled, loss, look, unit_noise)
+    return PreparedMoments(question, compiled, loss, look, unit_noise, look_share)
 
 
 def take_share(loss: Loss, share: Fraction) -> Loss:

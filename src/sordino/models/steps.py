@@ -28,13 +28,25 @@ from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import Loss, PureDP
 from sordino.core.release import Key, Output, Release
 from sordino.models.design import RIDGE, soften
-from sordino.models.moments import Floats, NoisyMoments, PreparedMoments, moments_of, prepare_moments, take_share
+from sordino.models.moments import (
+    LOOK,
+    Floats,
+    NoisyMoments,
+    PreparedMoments,
+    moments_of,
+    prepare_moments,
+    take_share,
+)
 
 # Measured on three tables at four losses (bench/results/models.md): more steps have more noise each, and gain little.
 # Those of counts go by a curvature that changes more on the way.
 STEPS = {"logistic": 3, "poisson": 5}
 # The share of the loss that finds how columns go together; sums of absolute values cost more there than sums of squares.
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
+# A first look has so much epsilon, up to that part of the share: with less, 16,000 rows of lengths declared ten times too wide
+# are standardised by noise, and nothing that follows mends that.
+_LOOK_EPSILON = Fraction(1, 40)
+_MOST_LOOK = Fraction(7, 10)
 # The share that finds the curvature where the last step begins, by which its noise is known in each coefficient.
 _CURVE = {"pure": Fraction(3, 20), "rho": Fraction(1, 10)}
 # Newton's step is taken where the gradient's noise moves a coefficient by less than this part of 1, and where scores move by less
@@ -56,6 +68,10 @@ _LIFT = 2.0
 # of a gradient is less than this part of the rows.
 _ERROR_SPREADS = (4.0, 16.0)
 _ERROR_NOISE = 0.005
+# Where the noise of a gradient, over all coefficients, is more than this part of the rows, one step takes the place of three. So
+# much of its loss finds the mean of y beforehand.
+_FAINT = 0.3
+_MEAN = Fraction(1, 10)
 # A direction moves hardly where so many deviations of the noise of all steps would move its coefficient by 1.
 _CAUTION = 0.6
 
@@ -86,7 +102,8 @@ class PreparedSteps:
         """What the answer follows from."""
         return (
             *self.start.notes,
-            f"{self.steps} steps along noisy gradients lead to the coefficients, which are among the numbers chosen",
+            f"{self.steps} steps along noisy gradients, or one where noise is large beside the rows, lead to the coefficients, "
+            "which are among the numbers chosen",
         )
 
     @property
@@ -153,12 +170,47 @@ class PreparedSteps:
 
     def answer(self, queryable: Queryable) -> ReleaseContent:
         """Look, ask for the moments, step, the last time by the curvature there, and count the held-out rows."""
-        moments_frame, released = self.start.release(queryable)
-        moments = moments_of(released.outputs[0].estimate, self.start.compiled, moments_frame)[-1]
-        fit = _Start.of(moments, self.compiled, self.unit_noise * math.sqrt(self.limit))
+        moments_frame, about = self.start.find_frame(queryable)
         count = len(self.compiled.columns.numbers)
         frame = Frame(moments_frame.centers[:count], moments_frame.scales[:count], self.limit)
-        step_share, held_share = self.shares
+        if about is not None and self._is_faint(about):
+            coefficients, output = self._step_once(queryable, frame, about)
+            # Of no coefficient is the noise known.
+            unknown = _Curvature.none(self.compiled.cells)
+            deviations = unknown.deviations(self.compiled, frame, unknown.inverse)
+            rows = about
+        else:
+            coefficients, output, deviations, rows = self._step(queryable, moments_frame, frame)
+        _, held_share = self.shares
+        chosen = _whole(coefficients)
+        keys: tuple[Key, ...] = (Key("coefficient", tuple(_describe_coefficients(self.compiled))),)
+        if self.question.folds > 1:
+            counts = ScoreCounts(self.question, frame, chosen)
+            output = queryable.release(counts, take_share(self.loss, held_share)).outputs[0]
+            labels = self.compiled.classes
+            keys = (
+                Key("class", tuple(str(label) for label in labels for _ in range(SCORE_BINS))),
+                Key("score", tuple(range(SCORE_BINS)) * 2),
+            )
+        numbers = self.compiled.columns.numbers
+        steps: list[tuple[str, Fraction | None]] = [
+            *((f"{n.alias}: center", Fraction(c)) for n, c in zip(numbers, frame.centers, strict=True)),
+            *((f"{n.alias}: scale", Fraction(s)) for n, s in zip(numbers, frame.scales, strict=True)),
+        ]
+        names = _describe_coefficients(self.compiled)
+        steps += [(f"coefficient of {name}", Fraction(c, COEFFICIENT)) for name, c in zip(names, chosen, strict=True)]
+        steps += deviations
+        steps += [("rows", Fraction(round(rows)))]
+        return ReleaseContent(keys, (Output(self.name, output.estimate, output.mechanism),), chosen=tuple(steps))
+
+    def _step(
+        self, queryable: Queryable, moments_frame: Frame, frame: Frame
+    ) -> tuple[Floats, Output, list[tuple[str, Fraction | None]], float]:
+        """Ask for the moments, and step; return the coefficients, the last gradient, their deviations and the rows."""
+        released = self.start.release_in(queryable, moments_frame)
+        moments = moments_of(released.outputs[0].estimate, self.start.compiled, moments_frame)[-1]
+        fit = _Start.of(moments, self.compiled, self.unit_noise * math.sqrt(self.limit))
+        step_share, _ = self.shares
         coefficients = fit.coefficients
         output: Output | None = None
         deviations: list[tuple[str, Fraction | None]] = []
@@ -184,27 +236,35 @@ class PreparedSteps:
                 curvature = curvature.hide()
             coefficients, covariance = curvature.step(coefficients, gradient, noise, move(coefficients, gradient))
             deviations = curvature.deviations(self.compiled, frame, covariance)
-        chosen = _whole(coefficients)
-        keys: tuple[Key, ...] = (Key("coefficient", tuple(_describe_coefficients(self.compiled))),)
-        if self.question.folds > 1:
-            counts = ScoreCounts(self.question, frame, chosen)
-            output = queryable.release(counts, take_share(self.loss, held_share)).outputs[0]
-            labels = self.compiled.classes
-            keys = (
-                Key("class", tuple(str(label) for label in labels for _ in range(SCORE_BINS))),
-                Key("score", tuple(range(SCORE_BINS)) * 2),
-            )
         assert output is not None
-        numbers = self.compiled.columns.numbers
-        steps: list[tuple[str, Fraction | None]] = [
-            *((f"{n.alias}: center", Fraction(c)) for n, c in zip(numbers, frame.centers, strict=True)),
-            *((f"{n.alias}: scale", Fraction(s)) for n, s in zip(numbers, frame.scales, strict=True)),
-        ]
-        names = _describe_coefficients(self.compiled)
-        steps += [(f"coefficient of {name}", Fraction(c, COEFFICIENT)) for name, c in zip(names, chosen, strict=True)]
-        steps += deviations
-        steps += [("rows", Fraction(round(moments.rows)))]
-        return ReleaseContent(keys, (Output(self.name, output.estimate, output.mechanism),), chosen=tuple(steps))
+        return coefficients, output, deviations, moments.rows
+
+    def _is_faint(self, rows: float) -> bool:
+        """Return whether a gradient's noise would be so large that one step with all that is left of the loss is better."""
+        noise = self.unit_noise * math.sqrt(self.limit * self.compiled.cells)
+        return self.question.link == "logistic" and noise > _FAINT * rows
+
+    def _step_once(self, queryable: Queryable, frame: Frame, rows: float) -> tuple[Floats, Output]:
+        """Return the coefficients after one step from the mean of y, and its gradient; a part of the loss finds that mean.
+
+        The curvature is that of columns that do not go together: of standardised numbers, and of equally frequent values.
+        """
+        spent = _start_share(self.loss) * self.start.look_share
+        left = 1 - spent - self.shares[1]
+        coefficients = np.zeros(self.compiled.cells)
+        at_zero = GradientVector(self.question, frame, _whole(coefficients))
+        first = _numbers(queryable.release(at_zero, take_share(self.loss, left * _MEAN)).outputs[0].estimate)
+        # At 0 every probability is a half.
+        share = min(max(0.5 - float(first[0]) / rows, 0.02), 0.98)
+        coefficients[0] = math.log(share / (1 - share))
+        vector = GradientVector(self.question, frame, _whole(coefficients))
+        output = queryable.release(vector, take_share(self.loss, left * (1 - _MEAN))).outputs[0]
+        law: Any = output.estimate
+        noise = math.sqrt(float(law.law.variance())) * float(law.unit)
+        values = [1.0 / len(declared.labels) for declared in self.compiled.columns.categories for _ in declared.labels]
+        curvature = share * (1 - share) * rows * np.array([1.0] * (1 + len(self.compiled.columns.numbers)) + values)
+        moved = -_numbers(output.estimate) * curvature / (curvature**2 + noise**2)
+        return np.clip(coefficients + moved, -MOST_COEFFICIENT, MOST_COEFFICIENT), output
 
 
 def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> PreparedSteps:
@@ -213,7 +273,8 @@ def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> Prepa
         # Its gradients are asked by boosted histograms, a round at a time.
         raise QuestionRefused("a linear regression is fitted to moments: sd.models.linear_regression")
     compiled = compile_steps(question, forecast.domain)
-    start = prepare_moments(question.moments, forecast, take_share(forecast.loss, _start_share(forecast.loss)))
+    start_loss = take_share(forecast.loss, _start_share(forecast.loss))
+    start = prepare_moments(question.moments, forecast, start_loss, _look_share(forecast.loss))
     prepared = PreparedSteps(question, compiled, forecast.loss, start, 0.0, 0.0)
     step_share, held_share = prepared.shares
     vectors = [query for query in prepared.queries() if isinstance(query, (GradientVector, ScoreCounts))]
@@ -224,6 +285,12 @@ def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> Prepa
         (count_law,) = forecast.laws(vectors[1], take_share(forecast.loss, held_share))
         count_noise = math.sqrt(float(count_law.variance()))
     return PreparedSteps(question, compiled, forecast.loss, start, unit_noise, count_noise)
+
+
+def _look_share(loss: Loss) -> Fraction:
+    """Return the share that a first look has of what finds how columns go together: more of a small pure epsilon."""
+    start = loss.epsilon * _start_share(loss) if isinstance(loss, PureDP) else Fraction(0)
+    return max(LOOK, min(_LOOK_EPSILON / start, _MOST_LOOK)) if start else LOOK
 
 
 def _start_share(loss: Loss) -> Fraction:
@@ -345,6 +412,12 @@ class _Curvature:
         shown = vectors[:, variances > max(least, 1e-9)]
         inverse = (shown / variances[variances > max(least, 1e-9)]) @ shown.T
         return cls(moments, factor, counts, inverse, np.eye(moments.size) - shown @ shown.T)
+
+    @classmethod
+    def none(cls, size: int) -> _Curvature:
+        """Return a curvature of so many coefficients of which nothing is known."""
+        nothing: Any = None
+        return cls(nothing, 0.0, 1.0, np.zeros((size, size)), np.eye(size))
 
     def is_long(self, gradient: Floats) -> bool:
         """Return whether Newton's step moves scores so far that it may lead astray, as where classes are nearly separated."""
