@@ -234,6 +234,8 @@ def test_a_score_that_noise_hides_is_no_number_of_that_noise() -> None:
         )
         assert isinstance(tree.held_out, HeldOut)
         assert tree.held_out.lower <= tree.held_out.r2 <= tree.held_out.upper
+        # No such model of one split is right in all rows: 1.000 (1.000 to 1.000) was said where the noise hid how many there are.
+        assert tree.held_out.lower < 0.9
         scores.append(tree.held_out.r2)
     assert min(scores) > -1e4
 

@@ -20,6 +20,8 @@ from sordino.models.moments import Floats, NoisyMoments
 _TENTHS = 10
 # A tenth with fewer rows than so many deviations of its noise says nothing of its share.
 _LEAST_ROWS = 4.0
+# The lower end of an R2 of which nothing is known: files hold no infinite numbers.
+_UNKNOWN = -1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class HeldOut:
     def facts(self) -> dict[str, str]:
         """Return what a card says of it."""
         level = f"{100 * self.confidence:g}%"
+        if self.lower <= _UNKNOWN:
+            return {"held-out R2": "not known: the noise hides how many rows were held out"}
         return {"held-out R2": f"{self.r2:.3f} ({self.lower:.3f} to {self.upper:.3f} at {level})"}
 
 
@@ -142,7 +146,12 @@ def measure_r2(moments: NoisyMoments, weights: Floats, target: int, *, confidenc
 
 
 def score_r2(moments: NoisyMoments, weights: Floats, target: int, *, confidence: float = 0.95) -> HeldOut:
-    """Return the R2 of a model of other rows in held-out ones, whose noise is independent of it."""
+    """Return the R2 of a model of other rows in held-out ones, whose noise is independent of it.
+
+    Where the noise hides how many rows there are, the mean of y that follows from them is any number, and so is the R2.
+    """
+    if moments.rows < _LEAST_ROWS * math.sqrt(moments.variance):
+        return HeldOut(0.0, _UNKNOWN, 1.0, confidence)
     r2, margin = measure_r2(moments, weights, target, confidence=confidence)
     return HeldOut(r2, r2 - margin, min(r2 + margin, 1.0), confidence)
 

@@ -43,8 +43,8 @@ from sordino.models.moments import (
 STEPS = {"logistic": 3, "poisson": 5}
 # The share of the loss that finds how columns go together; sums of absolute values cost more there than sums of squares.
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
-# A first look has so much epsilon, up to that part of the share: with less, 16,000 rows of lengths declared ten times too wide
-# are standardised by noise, and nothing that follows mends that.
+# A first look has so much epsilon, up to that part of the share: with less, 16,000 houses are standardised by noise at a pure .1,
+# and nothing that follows mends that.
 _LOOK_EPSILON = Fraction(1, 40)
 _MOST_LOOK = Fraction(7, 10)
 # The share that finds the curvature where the last step begins, by which its noise is known in each coefficient.
