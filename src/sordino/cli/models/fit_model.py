@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -84,10 +85,8 @@ def model_fit(
     Regressions, classifiers and trees take --y and --x; pca takes --columns and --components, kmeans --columns and --clusters.
     A refused fit (exit 2, 3, 4) is never charged and leaves no file.
     """
-    from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import table_at
     from sordino.models.planning import plan as plan_model
-    from sordino.models.record import encode_model
 
     arguments: dict[str, Any] = {
         "y": y,
@@ -107,20 +106,8 @@ def model_fit(
     if plan:
         say(str(priced))
         return
-    if output is None:
-        raise DeclarationError("is missing: name a file for the model, or --plan to see its price", key="--output")
-    given.refuse_existing(output, force=force)
-    with ExitStack() as stack:
-        # Opened before the charge, so that a file that cannot be written is refused at no cost.
-        target = stack.enter_context(open_atomic(output))
-        model = load_fit(kind)(curator, **stated, **loss)
-        charge = model.provenance.charge
-        rule = f"the model was fitted and charged ({charge}), but {output} cannot be written"
-        with after_charge(charge, lambda: f"{rule}; `sordino show {charge}` has what it was fitted to"):
-            target.write(encode_model(model).encode())
-    note(f"wrote {output}", quiet=quiet)
-    if not quiet or not model.provenance.private:
-        say(model.card.to_text())
+    fit = load_fit(kind)
+    _write_fitted(output, lambda: ("", fit(curator, **stated, **loss)), force=force, quiet=quiet)
 
 
 def model_choose(
@@ -158,10 +145,8 @@ def model_choose(
     85% of the loss fits them, 10% chooses, 5% scores the chosen one. Each part is a charge of its own: a budget that others spend
     meanwhile may leave the choice unfinished, and what was charged stands. A refusal before the first charge leaves no file.
     """
-    from sordino.cli.shared.atomic_file import after_charge, open_atomic
     from sordino.cli.shared.opening import table_at
     from sordino.core.loss import read_loss
-    from sordino.models.record import encode_model
     from sordino.models.validation import choose, plan_choice
 
     if validate is None:
@@ -178,19 +163,33 @@ def model_choose(
         for one in plans:
             say(f"  {one.model:<20}{one.cost.describe()}")
         return
+
+    def fit() -> tuple[str, Any]:
+        choice = choose(candidates, curator, validate=validate, **stated)
+        return f"chose {choice.name}; ", choice.model
+
+    _write_fitted(output, fit, force=force, quiet=quiet)
+
+
+def _write_fitted(output: Path | None, fit: Callable[[], tuple[str, Any]], *, force: bool, quiet: bool) -> None:
+    """Write what `fit` returns with a word before it, and print its card; raises what opening a file raises before the charge."""
+    from sordino.cli.shared.atomic_file import after_charge, open_atomic
+    from sordino.models.record import encode_model
+
     if output is None:
         raise DeclarationError("is missing: name a file for the model, or --plan to see its price", key="--output")
     given.refuse_existing(output, force=force)
     with ExitStack() as stack:
+        # Opened before the charge, so that a file that cannot be written is refused at no cost.
         target = stack.enter_context(open_atomic(output))
-        choice = choose(candidates, curator, validate=validate, **stated)
-        charge = choice.model.provenance.charge
-        rule = f"{choice.name} was chosen and charged ({charge}), but {output} cannot be written"
+        words, model = fit()
+        charge = model.provenance.charge
+        rule = f"the model was fitted and charged ({charge}), but {output} cannot be written"
         with after_charge(charge, lambda: f"{rule}; `sordino show {charge}` has what it was fitted to"):
-            target.write(encode_model(choice.model).encode())
-    note(f"chose {choice.name}; wrote {output}", quiet=quiet)
-    if not quiet or not choice.model.provenance.private:
-        say(choice.model.card.to_text())
+            target.write(encode_model(model).encode())
+    note(f"{words}wrote {output}", quiet=quiet)
+    if not quiet or not model.provenance.private:
+        say(model.card.to_text())
 
 
 def model_show(
