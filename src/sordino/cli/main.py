@@ -41,7 +41,7 @@ from sordino.cli.serve import manage_accounts as accounts
 from sordino.cli.serve.assist import mcp
 from sordino.cli.serve.serve_tables import ServeGroup, open_workbench, start
 from sordino.cli.shared.option_rules import CheckedCommand
-from sordino.cli.shared.terminal import as_flag, paint
+from sordino.cli.shared.terminal import INTERRUPTED, as_flag, paint
 from sordino.cli.synth.fit_model import synth_fit
 from sordino.cli.synth.plan_histogram import synth_plan
 from sordino.cli.synth.propose_rules import synth_rules
@@ -257,7 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _end_unread()
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def _run(arguments: list[str]) -> int:
@@ -267,7 +267,7 @@ def _run(arguments: list[str]) -> int:
     except SordinoError as error:
         return _print_error(refused_in_sql(error).spelled(as_flag), error.exit_code)
     except typer.Abort:
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         raise
     except SystemExit as end:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from sordino.cli.shared.options import option
-from sordino.cli.shared.terminal import paint, say
+from sordino.cli.shared.terminal import INTERRUPTED, paint, say
 from sordino.core.errors import DeclarationError, SordinoError
 
 _JOBS = "SELECT occupation, COUNT(*) AS n FROM people WHERE education_num > 12 GROUP BY occupation"
@@ -172,7 +172,10 @@ def _run(context: typer.Context, line: str, more: str = "") -> None:
         say(paint(part, "green"))
     command = context.find_root().command
     try:
-        command.main(shlex.split(f"{line} {more}")[1:], prog_name="sordino", standalone_mode=False)
+        ended = command.main(shlex.split(f"{line} {more}")[1:], prog_name="sordino", standalone_mode=False)
+        # Typer returns the exit code of an interrupt when a command runs within another one
+        if ended == INTERRUPTED:
+            raise KeyboardInterrupt
     except SordinoError as error:
         for part in _fold(f"error: {error}"):
             say(part)

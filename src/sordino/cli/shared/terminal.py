@@ -19,6 +19,8 @@ from sordino.core.text_table import plain
 if TYPE_CHECKING:
     from sordino.synth.watched_table import Stages
 
+# The exit code of a command that Ctrl-C ended.
+INTERRUPTED = 130
 _STYLES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31"}
 Style = Literal["bold", "dim", "green", "yellow", "red"]
 
