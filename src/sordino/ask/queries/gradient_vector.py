@@ -409,7 +409,7 @@ def _scored_rows(
     names = ["fold", "w", *(f"z{i}" for i in range(count)), *(f"k{i}" for i in range(len(compiled.columns.categories)))]
     names += [f"b{i}" for i in range(1 + len(beside))]
     scored = [*map(_column, names), exp.alias_(exp.paren(score), "s")]
-    return exp.Select(expressions=scored).from_(rows).subquery("sordino_scored")
+    return exp.Select(expressions=scored).from_(rows, copy=False).subquery("sordino_scored", copy=False)
 
 
 def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primitives) -> exp.Select:
@@ -428,8 +428,8 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     names = ["fold", "w", *(f"z{i}" for i in range(count)), *keys]
     # A score is read once, and each line between knots is of what was read.
     read = [*map(_column, (*names, "b0", "s")), exp.alias_(_read_score(compiled), "t")]
-    rows = exp.Select(expressions=read).from_(rows).subquery("sordino_read")
-    wrong = exp.Select(expressions=[*map(_column, names), exp.alias_(exp.paren(error), "r")]).from_(rows)
+    rows = exp.Select(expressions=read).from_(rows, copy=False).subquery("sordino_read", copy=False)
+    wrong = exp.Select(expressions=[*map(_column, names), exp.alias_(exp.paren(error), "r")]).from_(rows, copy=False)
     weighted = exp.Mul(this=_column("w"), expression=_column("r"))
     # Not `total`, which names steps of the rows: these have been selected.
     totals = [exp.alias_(exp.Sum(this=weighted.copy()), "t0")]
@@ -441,9 +441,9 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     if keys:
         left_out = exp.Anonymous(this="GROUPING", expressions=list(map(_column, ("fold", *keys))))
     outer += [exp.alias_(left_out, "left_out"), *totals]
-    select: exp.Select = exp.Select(expressions=outer).from_(wrong.subquery("sordino_errors"))
+    select: exp.Select = exp.Select(expressions=outer).from_(wrong.subquery("sordino_errors", copy=False), copy=False)
     if not keys:
-        return select.group_by(_column("fold"))
+        return select.group_by(_column("fold"), copy=False)
     sets = [
         exp.Tuple(expressions=[_column("fold"), *(_column(keys[i]) for i in group)])
         for group in _value_groups(compiled.columns)
@@ -486,7 +486,7 @@ def _curved_rows(compiled: CompiledSteps, matrix: CurvatureMatrix, on: Primitive
     names += [f"k{i}" for i in range(len(compiled.columns.categories))]
     scored = _scored_rows(compiled, matrix.frame, matrix.coefficients, on)
     read = [*map(_column, (*names, "w", "b0", "s")), exp.alias_(_read_score(compiled), "t")]
-    rows = exp.Select(expressions=read).from_(scored).subquery("sordino_read")
+    rows = exp.Select(expressions=read).from_(scored, copy=False).subquery("sordino_read", copy=False)
     size: Any
     if isinstance(compiled.target, Keys):
         size = _likelier_probability()
@@ -495,7 +495,7 @@ def _curved_rows(compiled: CompiledSteps, matrix: CurvatureMatrix, on: Primitive
         size = exp.paren(exp.IntDiv(this=exp.paren(_mean_count(compiled.target)), expression=whole(matrix.most_error)))
         error = _count_error(compiled.target, matrix.most_error)
     parts = [*map(_column, (*names, "w")), exp.alias_(size, "p"), exp.alias_(exp.paren(error), "r")]
-    rows = exp.Select(expressions=parts).from_(rows).subquery("sordino_sizes")
+    rows = exp.Select(expressions=parts).from_(rows, copy=False).subquery("sordino_sizes", copy=False)
     if isinstance(compiled.target, Keys):
         less = exp.paren(exp.Sub(this=whole(ERROR), expression=_column("p")))
         product = exp.Mul(this=exp.Mul(this=_column("p"), expression=less), expression=whole(4))
@@ -509,7 +509,7 @@ def _curved_rows(compiled: CompiledSteps, matrix: CurvatureMatrix, on: Primitive
         )
     weight = exp.IntDiv(this=exp.paren(exp.Mul(this=_column("w"), expression=exp.paren(v))), expression=whole(ERROR))
     columns = [*map(_column, names), exp.alias_(exp.paren(weight), "w")]
-    return exp.Select(expressions=columns).from_(rows).subquery("sordino_curved")
+    return exp.Select(expressions=columns).from_(rows, copy=False).subquery("sordino_curved", copy=False)
 
 
 def _likelier_probability() -> exp.Expression:
@@ -615,9 +615,9 @@ def _select_scores(compiled: CompiledSteps, counts: ScoreCounts, on: Primitives)
     place = exp.IntDiv(this=exp.paren(exp.Add(this=held, expression=whole(half))), expression=whole(width))
     cells = [exp.alias_(_column("b0"), "c"), exp.alias_(exp.paren(place), "bin")]
     cells += [] if weight is None else [exp.alias_(_column("b1"), "u")]
-    coded = exp.Select(expressions=cells).from_(rows)
-    coded = coded.where(exp.EQ(this=_column("fold"), expression=whole(0)))
+    coded = exp.Select(expressions=cells).from_(rows, copy=False)
+    coded = coded.where(exp.EQ(this=_column("fold"), expression=whole(0)), copy=False)
     total = exp.Count(this=exp.Star()) if weight is None else exp.Sum(this=_column("u"))
     outer = [_column("c"), _column("bin"), exp.alias_(total, "t0")]
-    select: exp.Select = exp.Select(expressions=outer).from_(coded.subquery("sordino_codes"))
-    return select.group_by(_column("c"), _column("bin"))
+    select: exp.Select = exp.Select(expressions=outer).from_(coded.subquery("sordino_codes", copy=False), copy=False)
+    return select.group_by(_column("c"), _column("bin"), copy=False)
