@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.missing import may_be_missing
 from sordino.ask.queries.expressions.nodes import Name, describe, plain
-from sordino.ask.queries.expressions.sql_trees import whole
+from sordino.ask.queries.expressions.sql_trees import greatest, least, whole
 from sordino.ask.queries.moment_matrix import ScaledNumber, scale_number
 from sordino.core.domain import Domain, Integer
 from sordino.core.errors import QuestionRefused
@@ -276,10 +276,9 @@ def _draw_lines(sums: exp.Select, on: Primitives, places: Sequence[int], y: Scal
     read_lines = read_lines.where(exp.GT(this=_column("d"), expression=whole(0)), copy=False)
     reach = _times(_column("q"), whole(most))
     # Never negative, and the divisor never 0, also where an engine computes rows that it does not return.
-    above: list[tuple[Any, str]] = [(exp.Greatest(this=_column("q"), expressions=[whole(1)]), "q")]
+    above: list[tuple[Any, str]] = [(greatest(_column("q"), whole(1)), "q")]
     for name in (LEFT, RIGHT):
-        from_below = exp.Greatest(this=_column(name), expressions=[exp.Neg(this=reach.copy())])
-        cut = exp.Least(this=from_below, expressions=[reach.copy()])
+        cut = least(greatest(_column(name), exp.Neg(this=reach.copy())), reach.copy())
         above.append((exp.paren(exp.Add(this=cut, expression=reach.copy())), name))
     cut_lines = _select([(on.wide(of), name) for of, name in above], read_lines, "sordino_read")
     rounded = []

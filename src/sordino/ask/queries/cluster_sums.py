@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from sordino.ask.queries.adaptive.marginal import VectorShare
-from sordino.ask.queries.expressions.sql_trees import whole
+from sordino.ask.queries.expressions.sql_trees import greatest, least, whole
 from sordino.ask.queries.moment_matrix import (
     LENGTH,
     PARTS,
@@ -224,7 +224,7 @@ def _select_cells(compiled: CompiledMoments, query: DirectionCounts, on: Primiti
         for i, part in enumerate(direction):
             product = exp.Mul(this=_column(f"z{i}"), expression=whole(part))
             place = exp.Add(this=place, expression=exp.paren(product))
-        within = exp.Least(this=exp.Greatest(this=exp.paren(place), expressions=[whole(0)]), expressions=[whole(last)])
+        within = least(greatest(exp.paren(place), whole(0)), whole(last))
         step = exp.paren(exp.IntDiv(this=within, expression=whole(BIN)))
         cell = exp.Add(this=exp.Mul(this=exp.paren(cell), expression=whole(query.bins)), expression=step)
     coded = exp.Select(expressions=[exp.alias_(exp.paren(cell), "cell")]).from_(rows).subquery("sordino_cells")
@@ -285,11 +285,9 @@ def _offset_rows(compiled: CompiledMoments, query: ClusterSums, on: Primitives) 
         exp.alias_(_compare_distance(query, center), name) for name, center in zip(far, query.centers, strict=True)
     ]
     rows = exp.Select(expressions=[*map(_column, names), *distances]).from_(rows).subquery("sordino_distances")
-    least = _column(far[0])
-    if len(far) > 1:
-        least = exp.Least(this=least, expressions=list(map(_column, far[1:])))
+    nearest_distance = least(*map(_column, far)) if len(far) > 1 else _column(far[0])
     rows = (
-        exp.Select(expressions=[*map(_column, (*names, *far)), exp.alias_(least, "m")])
+        exp.Select(expressions=[*map(_column, (*names, *far)), exp.alias_(nearest_distance, "m")])
         .from_(rows)
         .subquery("sordino_least")
     )

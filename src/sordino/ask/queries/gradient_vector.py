@@ -19,7 +19,7 @@ from sordino.ask.queries.adaptive.marginal import VectorShare, join_words
 from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.keys import Keys
 from sordino.ask.queries.expressions.nodes import describe, plain
-from sordino.ask.queries.expressions.sql_trees import Build, whole
+from sordino.ask.queries.expressions.sql_trees import Build, greatest, least, whole
 from sordino.ask.queries.moment_matrix import (
     PARTS,
     WEIGHT,
@@ -461,14 +461,12 @@ def _read_score(compiled: CompiledSteps) -> exp.Expression:
         most = whole(MOST_COEFFICIENT * ERROR)
         parts = exp.paren(exp.IntDiv(this=_column("s"), expression=whole(COEFFICIENT // ERROR)))
         lowest = whole(-MOST_COEFFICIENT * ERROR)
-        return exp.Least(this=exp.Greatest(this=parts, expressions=[lowest]), expressions=[most])
+        return least(greatest(parts, lowest), most)
     if isinstance(target, Keys):
         size = exp.IntDiv(this=exp.Abs(this=_column("s")), expression=whole(COEFFICIENT // ERROR))
-        return exp.Least(this=exp.paren(size), expressions=[whole(16 * ERROR)])
-    held = exp.Least(
-        this=exp.Greatest(this=_column("s"), expressions=[whole(_LEAST_LOG * COEFFICIENT)]),
-        expressions=[whole(_highest_log(target) * COEFFICIENT)],
-    )
+        return least(exp.paren(size), whole(16 * ERROR))
+    lowest = whole(_LEAST_LOG * COEFFICIENT)
+    held = least(greatest(_column("s"), lowest), whole(_highest_log(target) * COEFFICIENT))
     above = exp.paren(exp.Sub(this=held, expression=whole(_LEAST_LOG * COEFFICIENT)))
     return exp.paren(exp.IntDiv(this=above, expression=whole(COEFFICIENT // ERROR)))
 
@@ -505,7 +503,7 @@ def _curved_rows(compiled: CompiledSteps, matrix: CurvatureMatrix, on: Primitive
             exp.LT(this=_column("r"), expression=whole(ERROR)), exp.GT(this=_column("r"), expression=whole(-ERROR))
         )
         v = exp.Case(
-            ifs=[exp.If(this=uncut, true=exp.Least(this=_column("p"), expressions=[whole(ERROR)]))], default=whole(0)
+            ifs=[exp.If(this=uncut, true=least(_column("p"), whole(ERROR)))], default=whole(0)
         )
     weight = exp.IntDiv(this=exp.paren(exp.Mul(this=_column("w"), expression=exp.paren(v))), expression=whole(ERROR))
     columns = [*map(_column, names), exp.alias_(exp.paren(weight), "w")]
@@ -529,7 +527,7 @@ def _likelier_probability() -> exp.Expression:
         rise = exp.Mul(this=_column("t"), expression=whole(round(slope * ERROR)))
         line = exp.Add(this=whole(round((start - slope * low) * ERROR) * ERROR), expression=rise)
         lines.append(exp.IntDiv(this=exp.paren(line), expression=whole(ERROR)))
-    return exp.Least(this=whole(ERROR), expressions=lines)
+    return least(whole(ERROR), *lines)
 
 
 def _logistic_error() -> exp.Expression:
@@ -566,7 +564,7 @@ def _mean_count(target: ScaledNumber) -> exp.Expression:
         rise = exp.Mul(this=_column("t"), expression=whole(round(slope * _FINE)))
         lines.append(exp.paren(exp.Add(this=whole(round((start - slope * low) * ERROR * _FINE)), expression=rise)))
     # The mean and the count, both in parts of a step.
-    highest = exp.Greatest(this=whole(0), expressions=lines)
+    highest = greatest(whole(0), *lines)
     return exp.paren(exp.IntDiv(this=highest, expression=whole(_FINE)))
 
 
@@ -597,7 +595,7 @@ def _cut_error(error: exp.Expression, most_error: int) -> exp.Expression:
     from sqlglot import exp
 
     most = whole(most_error * ERROR)
-    cut = exp.Least(this=exp.Greatest(this=error, expressions=[whole(-most_error * ERROR)]), expressions=[most])
+    cut = least(greatest(error, whole(-most_error * ERROR)), most)
     shifted = exp.paren(exp.Add(this=cut, expression=most.copy()))
     return exp.Sub(this=exp.paren(exp.IntDiv(this=shifted, expression=whole(most_error))), expression=whole(ERROR))
 
@@ -611,7 +609,7 @@ def _select_scores(compiled: CompiledSteps, counts: ScoreCounts, on: Primitives)
     rows = _scored_rows(compiled, counts.frame, counts.coefficients, on, [] if weight is None else [weight.build])
     width = int(COEFFICIENT * SCORE_BIN)
     half = width * SCORE_BINS // 2
-    held = exp.Least(this=exp.Greatest(this=_column("s"), expressions=[whole(-half)]), expressions=[whole(half - 1)])
+    held = least(greatest(_column("s"), whole(-half)), whole(half - 1))
     place = exp.IntDiv(this=exp.paren(exp.Add(this=held, expression=whole(half))), expression=whole(width))
     cells = [exp.alias_(_column("b0"), "c"), exp.alias_(exp.paren(place), "bin")]
     cells += [] if weight is None else [exp.alias_(_column("b1"), "u")]

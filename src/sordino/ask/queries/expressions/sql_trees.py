@@ -26,6 +26,24 @@ def whole(number: int) -> exp.Expression:
     return exp.Cast(this=literal, to=kind)
 
 
+def greatest(*present: exp.Expression) -> exp.Expression:
+    """Return the largest of numbers of which none is ever missing.
+
+    Engines then need not ask: for DuckDB sqlglot otherwise writes each number twice, once to ask whether it is missing, and in nested
+    ones again each that is nested.
+    """
+    from sqlglot import exp
+
+    return exp.Greatest(this=present[0], expressions=list(present[1:]), ignore_nulls=True)
+
+
+def least(*present: exp.Expression) -> exp.Expression:
+    """Return the smallest of numbers of which none is ever missing."""
+    from sqlglot import exp
+
+    return exp.Least(this=present[0], expressions=list(present[1:]), ignore_nulls=True)
+
+
 def plus(value: exp.Expression, number: int) -> exp.Expression:
     from sqlglot import exp
 
