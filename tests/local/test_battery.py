@@ -247,11 +247,11 @@ def law_of(protocol: Any, value: int | None, n: int, seed: int) -> dict[bytes, i
 
 @CASES
 def test_sampled_ratio_is_below_the_claim(case: RandomizerCase) -> None:
-    """No report of three labels is likelier under one label than e^epsilon times under another, by 100,000 samples each.
+    """No report of three labels is likelier under one label than e^epsilon times under another, by 40,000 samples each.
 
     Reports seen 200 times or more; five deviations of the logarithm of the ratio; false alarms under 1e-4.
     """
-    protocol, n = case.made(range(3)), 100_000
+    protocol, n = case.made(range(3)), 40_000
     laws = [law_of(protocol, value, n, seed) for value, seed in ((0, 21), (1, 22), (2, 23))]
     worst = -math.inf
     for here in laws:

@@ -151,8 +151,19 @@ def test_bad_input_gets_a_sentence_before_the_charge(arguments: Any, error: Any,
     assert table.spent == sd.ApproxDP(0, 0)
 
 
-@pytest.mark.parametrize("count", [0, 1, 30])
-@pytest.mark.parametrize("loss", [{"epsilon": "0.01"}, {"epsilon": "0.01", "delta": "1e-9"}])
+PURE = {"epsilon": "0.01"}
+PAIR = {"epsilon": "0.01", "delta": "1e-9"}
+
+
+@pytest.mark.parametrize(
+    ("count", "loss"),
+    [
+        (0, PURE),
+        (1, PAIR),
+        (30, PURE),
+        *(pytest.param(*case, marks=pytest.mark.deep) for case in ((0, PAIR), (1, PURE), (30, PAIR))),
+    ],
+)
 def test_what_is_charged_is_answered_of_few_rows_too(count: int, loss: dict[str, Any]) -> None:
     table = open_table(rows(30).iloc[:count])
     for y in ("ill", "price"):

@@ -200,6 +200,7 @@ def test_products_with_categories_are_slopes_of_their_own(missing: Any) -> None:
     assert alone.coefficients["area where zone = south"] == pytest.approx(7, abs=1)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("loss", [{"epsilon": 2}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=3)], ids=["row", "person"])
@@ -241,22 +242,30 @@ def test_what_the_noise_hides_is_said() -> None:
         model.interval("age", confidence=1.5)
 
 
-@pytest.mark.parametrize(
-    "function", ["SLOPE", "INTERCEPT", "R2", "COUNT", "AVGX", "AVGY", "SXX", "SYY", "SXY"], ids=str.lower
-)
-def test_regressions_of_sql_are_those_of_the_database_and_of_the_model(function: str) -> None:
-    """Of rows that have both; cells missing on either side drop the row, as in DuckDB and in a linear regression."""
+@pytest.fixture(scope="module")
+def with_gaps() -> tuple[pd.DataFrame, sd.Curator, Any]:
+    """Rows with missing cells, their table, and its regression of price on area."""
     rows = frame(600)
     rows["area"] = rows["area"].astype("Int64").where(np.arange(600) % 7 > 0, None)
     rows["price"] = rows["price"].where(np.arange(600) % 11 > 0, None)
     table = open_table(rows)
+    return rows, table, sd.models.linear_regression(table, y="price", x=["area"], **SURE)
+
+
+@pytest.mark.parametrize(
+    "function", ["SLOPE", "INTERCEPT", "R2", "COUNT", "AVGX", "AVGY", "SXX", "SYY", "SXY"], ids=str.lower
+)
+def test_regressions_of_sql_are_those_of_the_database_and_of_the_model(
+    function: str, with_gaps: tuple[pd.DataFrame, sd.Curator, Any]
+) -> None:
+    """Of rows that have both; cells missing on either side drop the row, as in DuckDB and in a linear regression."""
+    rows, table, model = with_gaps
     asked = f"SELECT REGR_{function}(price, area) AS answer FROM data"
     answer = float(table.ask(sd.sql(asked), **SURE).value)
     with duckdb.connect() as connection:
         connection.register("data", rows)
         ((expected,),) = connection.execute(asked).fetchall()
     assert answer == pytest.approx(expected, rel=1e-3)
-    model = sd.models.linear_regression(table, y="price", x=["area"], **SURE)
     same = {"SLOPE": model.coefficients["area"], "INTERCEPT": model.intercept, "R2": model.r2, "COUNT": model.rows}
     assert answer == pytest.approx(same.get(function, answer), rel=0.02, abs=2)
 
@@ -664,13 +673,11 @@ def test_estimators_fit_predict_and_are_copied() -> None:
     assert copy.score(rows, rows["price"]) > 0.95
     assert pickle.loads(pickle.dumps(copy)).predict(rows) == pytest.approx(copy.predict(rows))
     for estimator in (LogisticRegression, NaiveBayes):
-        classifier = estimator(y="new", x=["area", "price", "age", "zone"], epsilon=50).fit(table)
+        classifier = estimator(y="new", x=["area", "price", "age", "zone"], validate=3, epsilon=50).fit(table)
+        assert classifier.model_.held_out.rows > 300
         assert classifier.score(rows, rows["new"]) > 0.55
         assert classifier.classes_ == (False, True)
         assert classifier.predict_proba(rows).shape == (2000, 2)
-    assert (
-        LogisticRegression(y="new", x=["area", "price"], validate=3, epsilon=50).fit(table).model_.held_out.rows > 300
-    )
     counts = PoissonRegression(y="area", x=["price", "age"], epsilon=50).fit(table)
     assert np.corrcoef(counts.predict(rows), rows["area"])[0, 1] > 0.8
     tree = DecisionTree(y="new", x=["area", "price", "zone"], depth=2, epsilon=50).fit(table)

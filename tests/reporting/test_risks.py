@@ -84,6 +84,7 @@ def test_densities_stand_above_the_bars() -> None:
     assert "so many" in json.dumps(plot(risks(remarks=["so many"])).spec())
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", ["1, 2", "3 worlds of answer 3.33333, together", ", ".join(map(str, range(60)))])
 def test_no_posterior_is_cut_off_its_legend(name: str, tmp_path: Path) -> None:
     densities = Densities([(f"{n} {name}", float(n), 0.123456 + n / 100) for n in range(12)], 1.5, 3.0)

@@ -181,6 +181,7 @@ def test_round_values_are_drawn_as_often_as_rows_share_them(loss: dict[str, Any]
     assert all(kinds[name] is not None for name in MIXED if name != "amount")
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["price", "limit", "paid", "item", "debt", "visit", "amount"])
 def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:

@@ -81,6 +81,7 @@ def dense_variances(tree: Hierarchy, shares: Array, noise: str) -> Array:
     return np.array([float(np.diag(s @ covariance @ s.T).mean()) for s in sums])
 
 
+@pytest.mark.each(3)
 @trees
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("objective", ["sum", "greatest"])

@@ -118,13 +118,13 @@ def test_the_notes_state_base_unit_interval_and_loss() -> None:
 
 @pytest.mark.parametrize("measures", [1, 2])
 def test_pictures_are_small_multiples(measures: int) -> None:
-    spec = json.loads(json.dumps(release(measures).plot(confidence=0.8).chart.to_dict()))
+    spec = json.loads(json.dumps(release(measures).plot(confidence=0.8).spec()))
     titles = [panel["title"]["text"] for panel in spec["concat"]]
     assert titles == ["by region and sex", "by sex", "by sex and day", "by day and sex and region", "in all"]
     assert spec["columns"] == (2 if measures == 1 else 1)
     assert "80% intervals" in json.dumps(spec["title"])
     assert "NOT PRIVATE" in json.dumps(spec["title"])
     one = release(measures).tables.plot("region", "sex")
-    assert "concat" not in one.chart.to_dict()
+    assert "concat" not in one.spec()
     with pytest.raises(sd.errors.DeclarationError):
         release(measures).plot(confidence=2)

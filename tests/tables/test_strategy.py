@@ -129,6 +129,7 @@ def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case
     assert greatest <= -best.fun * 1.01
 
 
+@pytest.mark.each(3)
 @cases
 def test_residuals_within_limits_are_near_the_least_sum(case: Case) -> None:
     """By duality no mechanism within limits has less than the singular value bound of weights raised by multipliers, less these
@@ -157,6 +158,7 @@ def test_residuals_within_limits_are_near_the_least_sum(case: Case) -> None:
     assert error <= max(best, best_gaussian(case, case.stated_weights)) * 1.02
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("objective", ["sum", "greatest"])
 @pytest.mark.parametrize("case", [CASES[1], CASES[4], CASES[6]], ids=lambda case: case.name)
 def test_residuals_under_replace_are_near_the_least_error(case: Case, objective: Any) -> None:

@@ -101,6 +101,7 @@ def test_the_sensitivity_of_weighted_tables_is_the_largest_change_of_any_unit(
             assert residuals[place].l2_squared == (beyond**2).sum(axis=1).max()
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("finish", ["whole", "linear", "raw"])
 def test_a_cell_is_shown_where_its_released_count_reaches_the_threshold(finish: Any) -> None:
     """The same noise with and without suppression: what is shown is unchanged, and nothing else is held in the release."""

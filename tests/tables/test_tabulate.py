@@ -90,6 +90,7 @@ MEASURES: dict[str, Any] = {
 }
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -252,6 +253,7 @@ LOSSES: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("loss", "budget"), LOSSES, ids=["rho", "epsilon", "delta"])
 @pytest.mark.parametrize("finish", ["raw", "whole"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -488,11 +490,10 @@ def small_table(listed: list[tuple[str | None, str, int, str]]) -> pa.Table:
 
 
 @pytest.mark.parametrize("measure", [sd.count(), sd.sum("z"), sd.sum(sd.col("z").clip(0, 3)), sd.count_distinct("id")])
-@pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("max_rows", [None, pytest.param(2, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("ordered", [[], ["b"], ["a", "b"]], ids=["plain", "ordered", "both ordered"])
 def test_no_neighbor_moves_a_vector_further_than_stated(
-    measure: Any, relation: str, max_rows: int | None, ordered: list[str]
+    measure: Any, max_rows: int | None, ordered: list[str]
 ) -> None:
     unit: Any = "row" if max_rows is None else sd.PrivacyUnit("id", max_rows=max_rows)
     question = sd.tabulate([["a", "b"], ["b"], []], {"m": measure}, ordered=ordered)
@@ -515,25 +516,26 @@ def test_no_neighbor_moves_a_vector_further_than_stated(
         vectors = [bound.of(table) for table in tables_of]
         # One of them is asked as users open it.
         assert [list(x) for x in vectors[-1]] == [list(x) for x in exact_of(query, tables_of[-1])]
-        neighbors = protect(small_table(base), SMALL, neighbors=relation, unit=unit).neighbors
-        stated = [sensitivity for sensitivity, _ in query.parts(SMALL, neighbors)]
-        others = [0] if relation == "add_remove" else range(len(vectors))
-        reached = [Fraction(0)] * len(stated)
-        together = Fraction(0)
-        for one, other in itertools.product(others, range(len(vectors))):
-            for place, sensitivity in enumerate(stated):
-                moved = [int(x) - int(y) for x, y in zip(vectors[one][place], vectors[other][place], strict=True)]
-                square = Fraction(sum(x * x for x in moved))
-                assert sum(map(abs, moved)) <= sensitivity.l1
-                assert square <= sensitivity.l2_squared
-                assert max(map(abs, moved)) <= sensitivity.linf
-                reached[place] = max(reached[place], square)
-            together = max(together, sum_of_parts(query, vectors[one], vectors[other], stated))
-        assert together <= stated[0].joint
-        if query is not marginals and measure.aggregate.describe() == "the number of rows":
-            # The joint factor is reached too, up to its rounding.
-            assert together >= stated[0].joint - Fraction(1, 1 << 20) or ordered
-            assert reached == [s.l2_squared for s in stated] or ordered
+        for relation in ("add_remove", "replace"):
+            neighbors = protect(small_table(base), SMALL, neighbors=relation, unit=unit).neighbors
+            stated = [sensitivity for sensitivity, _ in query.parts(SMALL, neighbors)]
+            others = [0] if relation == "add_remove" else range(len(vectors))
+            reached = [Fraction(0)] * len(stated)
+            together = Fraction(0)
+            for one, other in itertools.product(others, range(len(vectors))):
+                for place, sensitivity in enumerate(stated):
+                    moved = [int(x) - int(y) for x, y in zip(vectors[one][place], vectors[other][place], strict=True)]
+                    square = Fraction(sum(x * x for x in moved))
+                    assert sum(map(abs, moved)) <= sensitivity.l1
+                    assert square <= sensitivity.l2_squared
+                    assert max(map(abs, moved)) <= sensitivity.linf
+                    reached[place] = max(reached[place], square)
+                together = max(together, sum_of_parts(query, vectors[one], vectors[other], stated))
+            assert together <= stated[0].joint
+            if query is not marginals and measure.aggregate.describe() == "the number of rows":
+                # The joint factor is reached too, up to its rounding.
+                assert together >= stated[0].joint - Fraction(1, 1 << 20) or ordered
+                assert reached == [s.l2_squared for s in stated] or ordered
 
 
 def sum_of_parts(query: Any, one: list[Any], other: list[Any], stated: list[Any]) -> Fraction:
@@ -747,16 +749,13 @@ def test_every_area_is_the_sum_of_the_areas_in_it(loss: dict[str, Any]) -> None:
         assert min(summed.values()) >= 0
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("max_rows", [None, 2])
 @pytest.mark.parametrize("measure", [sd.count(), sd.sum("income")])
-def test_no_neighbor_moves_a_level_further_than_stated(measure: Any, relation: str, max_rows: int | None) -> None:
+def test_no_neighbor_moves_a_level_further_than_stated(measure: Any, max_rows: int | None) -> None:
     unit: Any = "row" if max_rows is None else sd.PrivacyUnit("id", max_rows=max_rows)
     question = sd.tabulate([["tract", "sex"]], {"m": measure}, levels=AREAS)
     query = LevelQuery(question, 0, (Fraction(1, 3),) * 3, Fraction(1))
     base = placed_rows(12)
-    people = protect(base, PLACES, neighbors=relation, unit=unit)
-    stated = [sensitivity for sensitivity, _ in query.parts(PLACES, people.neighbors)]
     owner = "p999"
     kinds = [("T1", "f", 90), ("T1", "m", 90), ("T2", "f", 0), ("T6", "f", 90), (None, "f", 90)]
     bags = itertools.combinations_with_replacement(kinds, max_rows or 1)
@@ -764,14 +763,17 @@ def test_no_neighbor_moves_a_level_further_than_stated(measure: Any, relation: s
     for bag in bags:
         more = [{"tract": t, "sex": s, "age": 1, "income": i, "id": owner} for t, s, i in bag]
         vectors.append(areas_of(query, pa.concat_tables([base, pa.Table.from_pylist(more, base.schema)])))
-    reached = [Fraction(0)] * 3
-    for one, other in itertools.product([vectors[0]] if relation == "add_remove" else vectors, vectors):
-        for level, sensitivity in enumerate(stated):
-            moved = [int(x) - int(y) for x, y in zip(one[level], other[level], strict=True)]
-            assert sum(map(abs, moved)) <= sensitivity.l1
-            assert sum(x * x for x in moved) <= sensitivity.l2_squared
-            reached[level] = max(reached[level], Fraction(sum(x * x for x in moved)))
-    assert reached == [sensitivity.l2_squared for sensitivity in stated]
+    for relation in ("add_remove", "replace"):
+        people = protect(base, PLACES, neighbors=relation, unit=unit)
+        stated = [sensitivity for sensitivity, _ in query.parts(PLACES, people.neighbors)]
+        reached = [Fraction(0)] * 3
+        for one, other in itertools.product([vectors[0]] if relation == "add_remove" else vectors, vectors):
+            for level, sensitivity in enumerate(stated):
+                moved = [int(x) - int(y) for x, y in zip(one[level], other[level], strict=True)]
+                assert sum(map(abs, moved)) <= sensitivity.l1
+                assert sum(x * x for x in moved) <= sensitivity.l2_squared
+                reached[level] = max(reached[level], Fraction(sum(x * x for x in moved)))
+        assert reached == [sensitivity.l2_squared for sensitivity in stated]
 
 
 def areas_of(query: LevelQuery, table: pa.Table) -> list[Any]:
@@ -871,6 +873,7 @@ def people_keys(domain: sd.Domain, name: str) -> tuple[Any, ...]:
     return compile_tabulation(sd.tabulate([[name]]), domain).keys[0].labels
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("loss", "ordered"),
     [({"rho": "0.002"}, []), ({"rho": "0.002"}, ["year"]), ({"epsilon": "0.05"}, []), ({"epsilon": "0.05"}, ["year"])],
@@ -976,6 +979,7 @@ def public_sums(source: pa.Table, column: str, name: str, among: set[str]) -> li
     return [{name: key, column: round(exact[key,], places)} for key in people_keys(DOMAIN, name)]
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.2"}], ids=["rho", "epsilon"])
 @pytest.mark.parametrize("column", ["income", "debt", "share"])
 @pytest.mark.parametrize("finish", ["linear", "whole"])

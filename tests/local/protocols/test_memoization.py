@@ -138,14 +138,15 @@ def test_the_estimate_over_devices_is_unbiased(name: str) -> None:
         assert abs(estimate.frequencies[label] - (0.25 if label < 4 else 0)) < 5 * sd[label]
 
 
-def test_a_year_of_averaging_learns_no_more_than_the_permanent_answer() -> None:
+@pytest.mark.parametrize(("devices", "more"), [(8_000, 0.02), pytest.param(32_000, 0.01, marks=pytest.mark.deep)])
+def test_a_year_of_averaging_learns_no_more_than_the_permanent_answer(devices: int, more: float) -> None:
     """The reference's attack: 365 daily reports, the attacker takes the label reported most; k = 14.
 
-    Permanent epsilon 2: right 36.2% of the time whatever is averaged; at most 1 point more is allowed, which is 3.7
-    deviations of 32,000 devices: false alarm 1e-4 (the seed is fixed). Fresh noise of epsilon 1 a day, for comparison,
+    Permanent epsilon 2: right 36.2% of the time whatever is averaged; at most 2 points more are allowed of 8,000 devices and 1 of
+    32,000, which is 3.7 deviations: false alarm 1e-4 (the seed is fixed). Fresh noise of epsilon 1 a day, for comparison,
     gives the attacker every answer.
     """
-    devices, days, k = 32_000, 365, 14
+    days, k = 365, 14
     rounds, rng = ROUNDS["grr"], Rng.seeded(2024)
     task = task_of(rounds)
     truth = np.arange(devices) % k
@@ -155,7 +156,7 @@ def test_a_year_of_averaging_learns_no_more_than_the_permanent_answer() -> None:
     rate = float((with_memory == truth).mean())
     own = float(rounds.permanent.p)
     assert abs(own - 0.362) < 0.001
-    assert rate <= own + 0.01
+    assert rate <= own + more
     assert rate > own - 0.02  # the attack is a real one: it finds the permanent answer itself
     assert float((with_memory == permanent[:, 0]).mean()) > 0.99
 

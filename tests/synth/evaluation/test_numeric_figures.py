@@ -179,21 +179,22 @@ def test_what_noise_hides_is_shown_nowhere(model: synth.Model, hidden: synth.Eva
         assert "inf " not in words
 
 
-def test_the_page_has_every_part(model: synth.Model, openly: synth.Evaluation, privately: synth.Evaluation) -> None:
-    for report in (openly, privately):
-        page = evaluation_page(model, report, subject="m")
-        for words in (
-            "(Spearman)",
-            "(Pearson)",
-            "Quantiles and tails",
-            "Rules",
-            html.escape(RULES[0].describe()),
-            "AUC of its score",
-        ):
-            assert words in page, words
-        plain = report.to_dict()
-        assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-        assert {q["level"] for q in plain["distributions"][0]["quantiles"]} == set(LEVELS)
+@pytest.mark.parametrize("kind", ["privately", pytest.param("openly", marks=pytest.mark.deep)])
+def test_the_page_has_every_part(kind: str, model: synth.Model, request: pytest.FixtureRequest) -> None:
+    report: synth.Evaluation = request.getfixturevalue(kind)
+    page = evaluation_page(model, report, subject="m")
+    for words in (
+        "(Spearman)",
+        "(Pearson)",
+        "Quantiles and tails",
+        "Rules",
+        html.escape(RULES[0].describe()),
+        "AUC of its score",
+    ):
+        assert words in page, words
+    plain = report.to_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert {q["level"] for q in plain["distributions"][0]["quantiles"]} == set(LEVELS)
 
 
 def test_a_column_that_one_bin_of_the_model_hides_is_seen() -> None:
