@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
+from binding import BoundVectors
 from planning import data_access_of
 from protecting import protect
 from sordino.ask.queries.aggregation import Grouping
@@ -97,14 +98,18 @@ def test_no_row_moves_the_cells_further() -> None:
 
 
 def check_moves(query: Any) -> None:
-    vectors = []
+    tables = []
     for cells in [None, *itertools.product([0, 1, 4, None], [-1.0, 0.5, 1.0])]:
         one = {
             "a": pa.array([] if cells is None else [cells[0]], pa.int64()),
             "b": pa.array([] if cells is None else [cells[1]], pa.float64()),
-            "id": pa.array([] if cells is None else ["u"]),
+            "id": pa.array([] if cells is None else ["u"], pa.string()),
         }
-        vectors.append(exact_of(protect(pa.table(one), DOMAIN), query))
+        tables.append(pa.table(one))
+    bound = BoundVectors(protect(tables[0], DOMAIN), tables[0], query, DOMAIN)
+    vectors = [[int(x) for x in bound.of(table)[0]] for table in tables]
+    # One of them is asked as users open it.
+    assert vectors[1] == exact_of(protect(tables[1], DOMAIN), query)
     moved = np.array(vectors, dtype=np.float64)
     for relation in RELATIONS:
         ((stated, share),) = query.parts(DOMAIN, Neighbors(relation, None))

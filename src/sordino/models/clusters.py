@@ -200,8 +200,7 @@ def cluster(points: Floats, clusters: int, rng: Rng) -> tuple[Floats, np.ndarray
         centers = _start(points, clusters, rng)
         for _ in range(_ROUNDS):
             places, _ = nearest_centers(points, centers)
-            sums = np.zeros_like(centers)
-            np.add.at(sums, places, points)
+            sums = np.column_stack([np.bincount(places, column, clusters) for column in points.T])
             counts = np.bincount(places, minlength=clusters)[:, None]
             moved = np.where(counts > 0, sums / np.maximum(counts, 1), centers)
             if np.allclose(moved, centers):
