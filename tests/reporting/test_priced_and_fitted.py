@@ -113,9 +113,7 @@ def test_every_model_is_drawn_and_marked_where_its_noise_was_seeded(kind: str) -
 
 
 def test_a_model_of_secure_noise_is_not_marked() -> None:
-    model = sd.models.linear_regression(
-        people(rng=sd.Rng.secure()), **MODELS["linear_regression"], epsilon=100
-    )
+    model = sd.models.linear_regression(people(rng=sd.Rng.secure()), **MODELS["linear_regression"], epsilon=100)
     assert "NOT PRIVATE" not in sd.plot(model).title
 
 

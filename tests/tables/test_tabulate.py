@@ -492,9 +492,7 @@ def small_table(listed: list[tuple[str | None, str, int, str]]) -> pa.Table:
 @pytest.mark.parametrize("measure", [sd.count(), sd.sum("z"), sd.sum(sd.col("z").clip(0, 3)), sd.count_distinct("id")])
 @pytest.mark.parametrize("max_rows", [None, pytest.param(2, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("ordered", [[], ["b"], ["a", "b"]], ids=["plain", "ordered", "both ordered"])
-def test_no_neighbor_moves_a_vector_further_than_stated(
-    measure: Any, max_rows: int | None, ordered: list[str]
-) -> None:
+def test_no_neighbor_moves_a_vector_further_than_stated(measure: Any, max_rows: int | None, ordered: list[str]) -> None:
     unit: Any = "row" if max_rows is None else sd.PrivacyUnit("id", max_rows=max_rows)
     question = sd.tabulate([["a", "b"], ["b"], []], {"m": measure}, ordered=ordered)
     compiled = compile_tabulation(question, SMALL)

@@ -502,9 +502,7 @@ def _curved_rows(compiled: CompiledSteps, matrix: CurvatureMatrix, on: Primitive
         uncut = exp.and_(
             exp.LT(this=_column("r"), expression=whole(ERROR)), exp.GT(this=_column("r"), expression=whole(-ERROR))
         )
-        v = exp.Case(
-            ifs=[exp.If(this=uncut, true=least(_column("p"), whole(ERROR)))], default=whole(0)
-        )
+        v = exp.Case(ifs=[exp.If(this=uncut, true=least(_column("p"), whole(ERROR)))], default=whole(0))
     weight = exp.IntDiv(this=exp.paren(exp.Mul(this=_column("w"), expression=exp.paren(v))), expression=whole(ERROR))
     columns = [*map(_column, names), exp.alias_(exp.paren(weight), "w")]
     return exp.Select(expressions=columns).from_(rows, copy=False).subquery("sordino_curved", copy=False)

@@ -29,8 +29,7 @@ def whole(number: int) -> exp.Expression:
 def greatest(*present: exp.Expression) -> exp.Expression:
     """Return the largest of numbers of which none is ever missing.
 
-    Engines then need not ask: for DuckDB sqlglot otherwise writes each number twice, once to ask whether it is missing, and in nested
-    ones again each that is nested.
+    Of numbers that may be missing sqlglot writes each twice for DuckDB, once to ask whether it is, and nested ones four times.
     """
     from sqlglot import exp
 
