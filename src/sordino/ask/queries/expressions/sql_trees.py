@@ -30,6 +30,9 @@ def greatest(*present: exp.Expression) -> exp.Expression:
     """Return the largest of numbers of which none is ever missing.
 
     Of numbers that may be missing sqlglot writes each twice for DuckDB, once to ask whether it is, and nested ones four times.
+
+    >>> greatest(plus(whole(1), 0), whole(2)).sql(dialect="duckdb")
+    'GREATEST(CAST(1 AS BIGINT), CAST(2 AS BIGINT))'
     """
     from sqlglot import exp
 
