@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.missing import may_be_missing
 from sordino.ask.queries.expressions.nodes import Name, describe, plain
-from sordino.ask.queries.expressions.sql_trees import whole
+from sordino.ask.queries.expressions.sql_trees import greatest, least, whole
 from sordino.ask.queries.moment_matrix import ScaledNumber, scale_number
 from sordino.core.domain import Domain, Integer
 from sordino.core.errors import QuestionRefused
@@ -107,11 +107,11 @@ class BucketLines:
         x, y = self.check(domain)
         cells = [x.build(on), y.build(on)]
         if any(may_be_missing(node, domain).columns for node in (self.x, self.y)):
-            present = [exp.Not(this=exp.Is(this=exp.paren(cell.copy()), expression=exp.Null())) for cell in cells]
-            on.keep(cast(exp.Expression, exp.and_(*present)))
+            present = [exp.Not(this=exp.Is(this=exp.Paren(this=cell.copy()), expression=exp.Null())) for cell in cells]
+            on.keep(cast(exp.Expression, exp.and_(*present, copy=False)))
         hashed = on.chunk(_HASH)
         columns = [exp.alias_(cell, name) for cell, name in zip((*cells, hashed), ("x", "y", "h"), strict=True)]
-        rows = exp.Select(expressions=columns).from_(on.source())
+        rows = exp.Select(expressions=columns).from_(on.source(), copy=False)
         if not on.has_units:
             rows = _tell_equal_rows_apart(rows)
         sums = _sum_buckets(_throw_rows(rows, self.buckets, self.hashings), on)
@@ -145,33 +145,35 @@ def _select(columns: Sequence[tuple[Any, str]], rows: exp.Select, name: str) -> 
     """Return the SELECT of columns, each with its name, from a sub-query."""
     from sqlglot import exp
 
-    return exp.Select(expressions=[exp.alias_(of, alias) for of, alias in columns]).from_(rows.subquery(name))
+    return exp.Select(expressions=[exp.alias_(of, alias, copy=False) for of, alias in columns]).from_(
+        rows.subquery(name, copy=False), copy=False
+    )
 
 
 def _times(one: Any, other: Any) -> Any:
     from sqlglot import exp
 
-    return exp.paren(exp.Mul(this=one, expression=other))
+    return exp.Paren(this=exp.Mul(this=one, expression=other))
 
 
 def _less(one: Any, other: Any) -> Any:
     from sqlglot import exp
 
-    return exp.paren(exp.Sub(this=one, expression=other))
+    return exp.Paren(this=exp.Sub(this=one, expression=other))
 
 
 def _part(one: Any, other: Any) -> Any:
     """Return the whole quotient of numbers that are not negative."""
     from sqlglot import exp
 
-    return exp.paren(exp.IntDiv(this=one, expression=other))
+    return exp.Paren(this=exp.IntDiv(this=one, expression=other))
 
 
 def _within_hash(of: Any) -> Any:
     """Return a number that is not negative modulo the size of the hash."""
     from sqlglot import exp
 
-    return exp.paren(exp.Mod(this=of, expression=whole(_HASH)))
+    return exp.Paren(this=exp.Mod(this=of, expression=whole(_HASH)))
 
 
 def _tell_equal_rows_apart(rows: exp.Select) -> exp.Select:
@@ -189,7 +191,7 @@ def _tell_equal_rows_apart(rows: exp.Select) -> exp.Select:
     moved = exp.Add(this=_column("h"), expression=_times(_within_hash(_column("r")), whole(_SPREAD[0])))
     rows = _select([(_column("x"), "x"), (_column("y"), "y"), (_within_hash(moved), "h")], rows, "sordino_numbered")
     for factor in _SPREAD:
-        upper = exp.paren(exp.Add(this=_part(_column("h"), whole(_HALF_HASH)), expression=whole(factor)))
+        upper = exp.Paren(this=exp.Add(this=_part(_column("h"), whole(_HALF_HASH)), expression=whole(factor)))
         mixed = _within_hash(_times(_column("h"), upper))
         rows = _select([(_column("x"), "x"), (_column("y"), "y"), (mixed, "h")], rows, "sordino_mixed")
     return rows
@@ -204,7 +206,7 @@ def _throw_rows(rows: exp.Select, buckets: int, hashings: int) -> exp.Select:
     from sqlglot import exp
 
     one: list[Any] = [
-        exp.Select(expressions=[exp.alias_(whole(j), "j"), exp.alias_(whole(factor), "f")])
+        exp.Select(expressions=[exp.alias_(whole(j), "j", copy=False), exp.alias_(whole(factor), "f", copy=False)])
         for j, factor in enumerate(_factors(hashings))
     ]
     listed: Any = functools.reduce(lambda a, b: exp.Union(this=a, expression=b, distinct=False), one)
@@ -212,7 +214,9 @@ def _throw_rows(rows: exp.Select, buckets: int, hashings: int) -> exp.Select:
     multiplied = _within_hash(_times(_column("h"), _column("f")))
     bucket = _part(_times(multiplied, whole(buckets)), whole(_HASH))
     columns = [(_column("j"), "j"), (bucket, "b"), (_column("x"), "x"), (_column("y"), "y")]
-    return _select(columns, rows, "sordino_rows").join(listed.subquery("sordino_hashings"), join_type="cross")
+    return _select(columns, rows, "sordino_rows").join(
+        listed.subquery("sordino_hashings", copy=False), join_type="cross", copy=False
+    )
 
 
 def _factors(count: int) -> list[int]:
@@ -237,7 +241,7 @@ def _sum_buckets(rows: exp.Select, on: Primitives) -> exp.Select:
     }
     # Products are below 2^42, and engines add up in more than 64 bits.
     sums = [(exp.Count(this=exp.Star()), "n"), *((exp.Sum(this=of), name) for name, of in products.items())]
-    grouped = _select(sums, rows, "sordino_thrown").group_by(_column("j"), _column("b"))
+    grouped = _select(sums, rows, "sordino_thrown").group_by(_column("j"), _column("b"), copy=False)
     # Cut before they are multiplied, also where an engine computes what it does not return.
     few = exp.LTE(this=_column("n"), expression=whole(_MOST_ROWS))
     cut = [
@@ -266,21 +270,21 @@ def _draw_lines(sums: exp.Select, on: Primitives, places: Sequence[int], y: Scal
     for name, place in zip((LEFT, RIGHT), places, strict=True):
         from_mean = _less(_times(_column("n"), whole(place)), _column("sx"))
         numerator = exp.Add(this=_times(_column("sy"), _column("d")), expression=_times(_column("c"), from_mean))
-        read.append((_times(exp.paren(numerator), whole(parts)), name))
+        read.append((_times(exp.Paren(this=numerator), whole(parts)), name))
     # A bucket of one x has no line.
     read_lines = _select([(on.wide(of), name) for of, name in read], lines, "sordino_lines")
     read_lines = read_lines.where(exp.GT(this=_column("d"), expression=whole(0)))
     reach = _times(_column("q"), whole(most))
     # Never negative, and the divisor never 0, also where an engine computes rows that it does not return.
-    above: list[tuple[Any, str]] = [(exp.Greatest(this=_column("q"), expressions=[whole(1)]), "q")]
+    above: list[tuple[Any, str]] = [(greatest(_column("q"), whole(1)), "q")]
     for name in (LEFT, RIGHT):
-        from_below = exp.Greatest(this=_column(name), expressions=[exp.Neg(this=reach.copy())])
-        cut = exp.Least(this=from_below, expressions=[reach.copy()])
-        above.append((exp.paren(exp.Add(this=cut, expression=reach.copy())), name))
+        from_below = greatest(_column(name), exp.Neg(this=reach.copy()))
+        cut = least(from_below, reach.copy())
+        above.append((exp.Paren(this=exp.Add(this=cut, expression=reach.copy())), name))
     cut_lines = _select([(on.wide(of), name) for of, name in above], read_lines, "sordino_read")
     rounded = []
     for name in (LEFT, RIGHT):
         doubled = exp.Add(this=_times(_column(name), whole(2)), expression=_column("q"))
-        part = _part(on.wide(exp.paren(doubled)), on.wide(_times(_column("q"), whole(2))))
+        part = _part(on.wide(exp.Paren(this=doubled)), on.wide(_times(_column("q"), whole(2))))
         rounded.append((exp.Cast(this=_less(part, whole(most)), to=exp.DataType.build("BIGINT")), name))
     return _select(rounded, cut_lines, "sordino_cut")

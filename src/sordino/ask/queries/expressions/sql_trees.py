@@ -29,7 +29,22 @@ def whole(number: int) -> exp.Expression:
 def plus(value: exp.Expression, number: int) -> exp.Expression:
     from sqlglot import exp
 
-    return value if number == 0 else exp.paren(exp.Add(this=value, expression=whole(number)))
+    return value if number == 0 else exp.Paren(this=exp.Add(this=value, expression=whole(number)))
+
+
+def least(number: Any, *others: Any) -> Any:
+    """Return the least of numbers that are never NULL."""
+    return _outermost("Least", number, others)
+
+
+def greatest(number: Any, *others: Any) -> Any:
+    """Return the largest of numbers that are never NULL."""
+    return _outermost("Greatest", number, others)
+
+
+def _outermost(kind: str, number: Any, others: Sequence[Any]) -> Any:
+    # Otherwise DuckDB's text asks first whether each is NULL, and so holds each twice: nested ones four times, and so on.
+    return getattr(trees(), kind)(this=number, expressions=list(others), ignore_nulls=True)
 
 
 def comparison(left: Build, op: str, right: Build) -> Build:
@@ -44,8 +59,8 @@ def comparison(left: Build, op: str, right: Build) -> Build:
             ">": exp.GT,
             ">=": exp.GTE,
         }
-        tree: exp.Expression = kinds[op](this=exp.paren(left(on)), expression=exp.paren(right(on)))
-        return exp.paren(tree)
+        tree: exp.Expression = kinds[op](this=exp.Paren(this=left(on)), expression=exp.Paren(this=right(on)))
+        return exp.Paren(this=tree)
 
     return build
 
@@ -100,7 +115,7 @@ def _combine(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expre
     from sqlglot import exp
 
     tree: exp.Expression = getattr(exp, kind)(this=one, expression=other)
-    return exp.paren(tree)
+    return exp.Paren(this=tree)
 
 
 def truth_as_number(condition: Build) -> Build:
@@ -109,9 +124,9 @@ def truth_as_number(condition: Build) -> Build:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        holds = exp.paren(condition(on))
+        holds = exp.Paren(this=condition(on))
         ifs = [exp.If(this=holds, true=whole(1)), exp.If(this=exp.Not(this=holds.copy()), true=whole(0))]
-        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
+        return exp.Paren(this=exp.Case(ifs=ifs, default=exp.Null()))
 
     return build
 
