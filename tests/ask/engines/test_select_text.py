@@ -71,5 +71,58 @@ def test_names_that_need_quotes_and_text_are_left_to_sqlglot() -> None:
         exp.Count(this=exp.Distinct(expressions=[exp.column("k0")])),
         exp.Star(**{"except_": [exp.column("k0")]}),
         exp.Select(expressions=[exp.column("k0")]).from_("t").where(exp.column("k0").eq(1)).limit(2),
+        exp.Is(this=exp.Is(this=exp.column("k0"), expression=exp.Null(), negate=True), expression=exp.Null()),
+        exp.Case(this=exp.column("k0"), ifs=[exp.If(this=exp.Literal.number(1), true=exp.Null())]),
+        exp.Neg(this=exp.Neg(this=exp.Literal.number(1))),
+        exp.Least(this=exp.column("k0"), expressions=[exp.column("k1")]),
+        exp.cast(exp.column("k0"), "DECIMAL(38, 0)"),
+        exp.cast(exp.column("k0"), "HUGEINT", dialect="duckdb"),
+        exp.column("k0", table="t0", quoted=True),
     ]
     assert [write_tree(tree) for tree in trees] == [tree.sql(dialect="duckdb") for tree in trees]
+
+
+def test_a_sum_of_many_columns_is_written() -> None:
+    tree: Any = exp.column("k0")
+    for _ in range(3_000):
+        tree = exp.Add(this=tree, expression=exp.column("k1"))
+    assert write_tree(tree) == "k0" + " + k1" * 3_000
+
+
+MODELS: dict[str, dict[str, Any]] = {
+    "linear_regression": {"y": "n", "x": ["m", "word", ("m", "word")], "validate": 4, "weights": "w"},
+    "logistic_regression": {"y": "yes", "x": ["m", "n"], "weights": "w"},
+    "poisson_regression": {"y": "n", "x": ["m"]},
+    "theil_sen": {"y": "n", "x": ["m"]},
+    "kmeans": {"columns": ["m", "n", "w"], "clusters": 2, "rng": sd.Rng.seeded(1)},
+    "boosted_histograms": {"y": "yes", "x": ["m", "word"]},
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep] * (name == "poisson_regression")) for name in MODELS]
+)
+def test_statements_of_models_are_written_as_sqlglot_writes_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def write(tree: exp.Select) -> str:
+        text, whole = write_tree(tree), tree.copy().sql(dialect="duckdb")
+        assert text == whole
+        written.append(text)
+        return text
+
+    monkeypatch.setattr(duckdb, "write_tree", write)
+    whole = sd.Integer(0, 100)
+    held = sd.protect(
+        pa.table(
+            {"m": [1, 50, None], "n": [3, 4, 5], "w": [1, 2, 3], "word": ["a", "b", "a"], "yes": [True, False, True]}
+        ),
+        domain=sd.Domain({"m": whole, "n": whole, "w": whole, "word": sd.Category(["a", "b"]), "yes": sd.Boolean()}),
+        neighbors="add_remove",
+        privacy_unit="row",
+        budget=sd.ApproxDP(100, "0.1"),
+        ledger=None,
+        rng=sd.Rng.seeded(0),
+    )
+    getattr(sd.models, name)(held, **MODELS[name], epsilon=1)
+    assert written

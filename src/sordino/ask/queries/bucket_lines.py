@@ -107,11 +107,11 @@ class BucketLines:
         x, y = self.check(domain)
         cells = [x.build(on), y.build(on)]
         if any(may_be_missing(node, domain).columns for node in (self.x, self.y)):
-            present = [exp.Not(this=exp.Is(this=exp.paren(cell.copy()), expression=exp.Null())) for cell in cells]
-            on.keep(cast(exp.Expression, exp.and_(*present)))
+            present = [exp.Not(this=exp.Is(this=exp.Paren(this=cell.copy()), expression=exp.Null())) for cell in cells]
+            on.keep(cast(exp.Expression, exp.and_(*present, copy=False)))
         hashed = on.chunk(_HASH)
         columns = [exp.alias_(cell, name) for cell, name in zip((*cells, hashed), ("x", "y", "h"), strict=True)]
-        rows = exp.Select(expressions=columns).from_(on.source())
+        rows = exp.Select(expressions=columns).from_(on.source(), copy=False)
         if not on.has_units:
             rows = _tell_equal_rows_apart(rows)
         sums = _sum_buckets(_throw_rows(rows, self.buckets, self.hashings), on)
@@ -153,27 +153,27 @@ def _select(columns: Sequence[tuple[Any, str]], rows: exp.Select, name: str) -> 
 def _times(one: Any, other: Any) -> Any:
     from sqlglot import exp
 
-    return exp.paren(exp.Mul(this=one, expression=other), copy=False)
+    return exp.Paren(this=exp.Mul(this=one, expression=other))
 
 
 def _less(one: Any, other: Any) -> Any:
     from sqlglot import exp
 
-    return exp.paren(exp.Sub(this=one, expression=other), copy=False)
+    return exp.Paren(this=exp.Sub(this=one, expression=other))
 
 
 def _part(one: Any, other: Any) -> Any:
     """Return the whole quotient of numbers that are not negative."""
     from sqlglot import exp
 
-    return exp.paren(exp.IntDiv(this=one, expression=other), copy=False)
+    return exp.Paren(this=exp.IntDiv(this=one, expression=other))
 
 
 def _within_hash(of: Any) -> Any:
     """Return a number that is not negative modulo the size of the hash."""
     from sqlglot import exp
 
-    return exp.paren(exp.Mod(this=of, expression=whole(_HASH)), copy=False)
+    return exp.Paren(this=exp.Mod(this=of, expression=whole(_HASH)))
 
 
 def _tell_equal_rows_apart(rows: exp.Select) -> exp.Select:
@@ -191,7 +191,7 @@ def _tell_equal_rows_apart(rows: exp.Select) -> exp.Select:
     moved = exp.Add(this=_column("h"), expression=_times(_within_hash(_column("r")), whole(_SPREAD[0])))
     rows = _select([(_column("x"), "x"), (_column("y"), "y"), (_within_hash(moved), "h")], rows, "sordino_numbered")
     for factor in _SPREAD:
-        upper = exp.paren(exp.Add(this=_part(_column("h"), whole(_HALF_HASH)), expression=whole(factor)))
+        upper = exp.Paren(this=exp.Add(this=_part(_column("h"), whole(_HALF_HASH)), expression=whole(factor)))
         mixed = _within_hash(_times(_column("h"), upper))
         rows = _select([(_column("x"), "x"), (_column("y"), "y"), (mixed, "h")], rows, "sordino_mixed")
     return rows
@@ -206,7 +206,7 @@ def _throw_rows(rows: exp.Select, buckets: int, hashings: int) -> exp.Select:
     from sqlglot import exp
 
     one: list[Any] = [
-        exp.Select(expressions=[exp.alias_(whole(j), "j"), exp.alias_(whole(factor), "f")])
+        exp.Select(expressions=[exp.alias_(whole(j), "j", copy=False), exp.alias_(whole(factor), "f", copy=False)])
         for j, factor in enumerate(_factors(hashings))
     ]
     listed: Any = functools.reduce(lambda a, b: exp.Union(this=a, expression=b, distinct=False), one)
@@ -270,7 +270,7 @@ def _draw_lines(sums: exp.Select, on: Primitives, places: Sequence[int], y: Scal
     for name, place in zip((LEFT, RIGHT), places, strict=True):
         from_mean = _less(_times(_column("n"), whole(place)), _column("sx"))
         numerator = exp.Add(this=_times(_column("sy"), _column("d")), expression=_times(_column("c"), from_mean))
-        read.append((_times(exp.paren(numerator), whole(parts)), name))
+        read.append((_times(exp.Paren(this=numerator), whole(parts)), name))
     # A bucket of one x has no line.
     read_lines = _select([(on.wide(of), name) for of, name in read], lines, "sordino_lines")
     read_lines = read_lines.where(exp.GT(this=_column("d"), expression=whole(0)), copy=False)
@@ -279,11 +279,11 @@ def _draw_lines(sums: exp.Select, on: Primitives, places: Sequence[int], y: Scal
     above: list[tuple[Any, str]] = [(greatest(_column("q"), whole(1)), "q")]
     for name in (LEFT, RIGHT):
         cut = least(greatest(_column(name), exp.Neg(this=reach.copy())), reach.copy())
-        above.append((exp.paren(exp.Add(this=cut, expression=reach.copy())), name))
+        above.append((exp.Paren(this=exp.Add(this=cut, expression=reach.copy())), name))
     cut_lines = _select([(on.wide(of), name) for of, name in above], read_lines, "sordino_read")
     rounded = []
     for name in (LEFT, RIGHT):
         doubled = exp.Add(this=_times(_column(name), whole(2)), expression=_column("q"))
-        part = _part(on.wide(exp.paren(doubled)), on.wide(_times(_column("q"), whole(2))))
+        part = _part(on.wide(exp.Paren(this=doubled)), on.wide(_times(_column("q"), whole(2))))
         rounded.append((exp.Cast(this=_less(part, whole(most)), to=exp.DataType.build("BIGINT")), name))
     return _select(rounded, cut_lines, "sordino_cut")

@@ -223,14 +223,18 @@ def _select_cells(compiled: CompiledMoments, query: DirectionCounts, on: Primiti
         place: Any = whole(offset)
         for i, part in enumerate(direction):
             product = exp.Mul(this=_column(f"z{i}"), expression=whole(part))
-            place = exp.Add(this=place, expression=exp.paren(product))
+            place = exp.Add(this=place, expression=exp.Paren(this=product))
         within = least(greatest(exp.paren(place), whole(0)), whole(last))
-        step = exp.paren(exp.IntDiv(this=within, expression=whole(BIN)))
+        step = exp.Paren(this=exp.IntDiv(this=within, expression=whole(BIN)))
         cell = exp.Add(this=exp.Mul(this=exp.paren(cell), expression=whole(query.bins)), expression=step)
-    coded = exp.Select(expressions=[exp.alias_(exp.paren(cell), "cell")]).from_(rows).subquery("sordino_cells")
-    outer = [_column("cell"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
-    select: exp.Select = exp.Select(expressions=outer).from_(coded)
-    return select.group_by(_column("cell"))
+    coded = (
+        exp.Select(expressions=[exp.alias_(exp.paren(cell), "cell", copy=False)])
+        .from_(rows, copy=False)
+        .subquery("sordino_cells", copy=False)
+    )
+    outer = [_column("cell"), exp.alias_(exp.Count(this=exp.Star()), "t0", copy=False)]
+    select: exp.Select = exp.Select(expressions=outer).from_(coded, copy=False)
+    return select.group_by(_column("cell"), copy=False)
 
 
 def _select_sums(compiled: CompiledMoments, query: ClusterSums, on: Primitives) -> exp.Select:
@@ -242,24 +246,28 @@ def _select_sums(compiled: CompiledMoments, query: ClusterSums, on: Primitives) 
     # The squared length, rounded up: one part more for each number whose square is rounded down.
     length: Any = whole(LENGTH + len(cells))
     for cell, scale in zip(cells, query.scales, strict=True):
-        square = exp.paren(
-            exp.Mul(this=exp.paren(exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(LENGTH))
+        square = exp.Paren(
+            this=exp.Mul(
+                this=exp.Paren(this=exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(LENGTH)
+            )
         )
-        length = exp.Add(this=length, expression=exp.paren(exp.IntDiv(this=square, expression=whole(scale**2))))
+        length = exp.Add(this=length, expression=exp.Paren(this=exp.IntDiv(this=square, expression=whole(scale**2))))
     rows = exp.Select(expressions=[_column("k"), *cells, exp.alias_(length, "l")]).from_(rows)
     limit = math.floor(query.limit * LENGTH)
     within = exp.LTE(this=_column("l"), expression=whole(limit))
     # The denominator is never 0, also where an engine computes both sides.
-    lighter = exp.paren(exp.IntDiv(this=whole(limit * WEIGHT), expression=_column("l")))
+    lighter = exp.Paren(this=exp.IntDiv(this=whole(limit * WEIGHT), expression=_column("l")))
     weight = exp.Case(ifs=[exp.If(this=within, true=whole(WEIGHT))], default=lighter)
     names = [_column("k"), *(cell.copy() for cell in cells)]
-    rows = exp.Select(expressions=[*names, exp.alias_(weight, "w")]).from_(rows.subquery("sordino_measured"))
-    outer = [_column("k"), exp.alias_(on.total(_column("w"), Fraction(WEIGHT)), "t0")]
+    rows = exp.Select(expressions=[*names, exp.alias_(weight, "w", copy=False)]).from_(
+        rows.subquery("sordino_measured"), copy=False
+    )
+    outer = [_column("k"), exp.alias_(on.total(_column("w"), Fraction(WEIGHT)), "t0", copy=False)]
     for i, number in enumerate(compiled.numbers):
         product = exp.Mul(this=_column("w"), expression=_column(f"z{i}"))
-        outer.append(exp.alias_(on.total(product, Fraction(WEIGHT * 2 * number.width)), f"s{i}"))
-    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_weighted"))
-    return select.group_by(_column("k"))
+        outer.append(exp.alias_(on.total(product, Fraction(WEIGHT * 2 * number.width)), f"s{i}", copy=False))
+    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_weighted"), copy=False)
+    return select.group_by(_column("k"), copy=False)
 
 
 def _complete_rows(compiled: CompiledMoments, on: Primitives) -> exp.Subquery:
@@ -268,10 +276,12 @@ def _complete_rows(compiled: CompiledMoments, on: Primitives) -> exp.Subquery:
 
     numbers = [number.build(on) for number in compiled.numbers]
     if compiled.droppable:
-        present = [exp.Not(this=exp.Is(this=exp.paren(number.copy()), expression=exp.Null())) for number in numbers]
-        on.keep(cast(exp.Expression, exp.and_(*present)))
+        present = [
+            exp.Not(this=exp.Is(this=exp.Paren(this=number.copy()), expression=exp.Null())) for number in numbers
+        ]
+        on.keep(cast(exp.Expression, exp.and_(*present, copy=False)))
     read = [exp.alias_(number, f"z{i}") for i, number in enumerate(numbers)]
-    return exp.Select(expressions=read).from_(on.source()).subquery("sordino_rows")
+    return exp.Select(expressions=read).from_(on.source(), copy=False).subquery("sordino_rows", copy=False)
 
 
 def _offset_rows(compiled: CompiledMoments, query: ClusterSums, on: Primitives) -> exp.Subquery:
@@ -282,31 +292,34 @@ def _offset_rows(compiled: CompiledMoments, query: ClusterSums, on: Primitives) 
     names = [f"z{i}" for i in range(len(compiled.numbers))]
     far = [f"d{place}" for place in range(len(query.centers))]
     distances = [
-        exp.alias_(_compare_distance(query, center), name) for name, center in zip(far, query.centers, strict=True)
+        exp.alias_(_compare_distance(query, center), name, copy=False)
+        for name, center in zip(far, query.centers, strict=True)
     ]
-    rows = exp.Select(expressions=[*map(_column, names), *distances]).from_(rows).subquery("sordino_distances")
+    rows = (
+        exp.Select(expressions=[*map(_column, names), *distances]).from_(rows).subquery("sordino_distances", copy=False)
+    )
     nearest_distance = least(*map(_column, far)) if len(far) > 1 else _column(far[0])
     rows = (
-        exp.Select(expressions=[*map(_column, (*names, *far)), exp.alias_(nearest_distance, "m")])
+        exp.Select(expressions=[*map(_column, (*names, *far)), exp.alias_(nearest_distance, "m", copy=False)])
         .from_(rows)
-        .subquery("sordino_least")
+        .subquery("sordino_least", copy=False)
     )
     whens = [
         exp.If(this=exp.EQ(this=_column(name), expression=_column("m")), true=whole(place))
         for place, name in enumerate(far[:-1])
     ]
     nearest = exp.Case(ifs=whens, default=whole(len(far) - 1)) if whens else whole(0)
-    rows = exp.Select(expressions=[*map(_column, names), exp.alias_(nearest, "k")]).from_(rows)
+    rows = exp.Select(expressions=[*map(_column, names), exp.alias_(nearest, "k", copy=False)]).from_(rows)
     offsets = [_column("k")]
     for i, name in enumerate(names):
         steps = [
             exp.If(this=exp.EQ(this=_column("k"), expression=whole(place)), true=whole(center[i]))
             for place, center in enumerate(query.centers)
         ]
-        own = exp.paren(exp.Case(ifs=steps, default=whole(0)))
-        offsets.append(exp.alias_(exp.Sub(this=_column(name), expression=own), name))
-    select: exp.Select = exp.Select(expressions=offsets).from_(rows.subquery("sordino_nearest"))
-    return select.subquery("sordino_offsets")
+        own = exp.Paren(this=exp.Case(ifs=steps, default=whole(0)))
+        offsets.append(exp.alias_(exp.Sub(this=_column(name), expression=own), name, copy=False))
+    select: exp.Select = exp.Select(expressions=offsets).from_(rows.subquery("sordino_nearest"), copy=False)
+    return select.subquery("sordino_offsets", copy=False)
 
 
 def _compare_distance(query: ClusterSums, center: Sequence[int]) -> exp.Expression:
@@ -316,5 +329,5 @@ def _compare_distance(query: ClusterSums, center: Sequence[int]) -> exp.Expressi
     distance: Any = whole(sum(unit * step**2 for unit, step in zip(query.units, center, strict=True)))
     for i, (unit, step) in enumerate(zip(query.units, center, strict=True)):
         product = exp.Mul(this=_column(f"z{i}"), expression=whole(-2 * unit * step))
-        distance = exp.Add(this=distance, expression=exp.paren(product))
+        distance = exp.Add(this=distance, expression=exp.Paren(this=product))
     return exp.paren(distance)

@@ -396,7 +396,7 @@ def _scored_rows(
     score: Any = whole(coefficients[0])
     for i, scale in enumerate(frame.scales):
         slope = round(Fraction(coefficients[1 + i], scale))
-        score = exp.Add(this=score, expression=exp.paren(exp.Mul(this=_column(f"z{i}"), expression=whole(slope))))
+        score = exp.Add(this=score, expression=exp.Paren(this=exp.Mul(this=_column(f"z{i}"), expression=whole(slope))))
     at = 1 + count
     for i, declared in enumerate(compiled.columns.categories):
         values = coefficients[at : at + len(declared.labels)]
@@ -405,10 +405,10 @@ def _scored_rows(
             exp.If(this=exp.EQ(this=_column(f"k{i}"), expression=whole(code)), true=whole(value))
             for code, value in enumerate(values)
         ]
-        score = exp.Add(this=score, expression=exp.paren(exp.Case(ifs=whens, default=whole(0))))
+        score = exp.Add(this=score, expression=exp.Paren(this=exp.Case(ifs=whens, default=whole(0))))
     names = ["fold", "w", *(f"z{i}" for i in range(count)), *(f"k{i}" for i in range(len(compiled.columns.categories)))]
     names += [f"b{i}" for i in range(1 + len(beside))]
-    scored = [*map(_column, names), exp.alias_(exp.paren(score), "s")]
+    scored = [*map(_column, names), exp.alias_(exp.paren(score), "s", copy=False)]
     return exp.Select(expressions=scored).from_(rows, copy=False).subquery("sordino_scored", copy=False)
 
 
@@ -427,20 +427,22 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
     keys = [f"k{i}" for i in range(len(compiled.columns.categories))]
     names = ["fold", "w", *(f"z{i}" for i in range(count)), *keys]
     # A score is read once, and each line between knots is of what was read.
-    read = [*map(_column, (*names, "b0", "s")), exp.alias_(_read_score(compiled), "t")]
+    read = [*map(_column, (*names, "b0", "s")), exp.alias_(_read_score(compiled), "t", copy=False)]
     rows = exp.Select(expressions=read).from_(rows, copy=False).subquery("sordino_read", copy=False)
-    wrong = exp.Select(expressions=[*map(_column, names), exp.alias_(exp.paren(error), "r")]).from_(rows, copy=False)
+    wrong = exp.Select(expressions=[*map(_column, names), exp.alias_(exp.Paren(this=error), "r", copy=False)]).from_(
+        rows, copy=False
+    )
     weighted = exp.Mul(this=_column("w"), expression=_column("r"))
     # Not `total`, which names steps of the rows: these have been selected.
-    totals = [exp.alias_(exp.Sum(this=weighted.copy()), "t0")]
+    totals = [exp.alias_(exp.Sum(this=weighted.copy()), "t0", copy=False)]
     for i in range(count):
         product = exp.Mul(this=weighted.copy(), expression=_column(f"z{i}"))
-        totals.append(exp.alias_(exp.Sum(this=product), f"s{i}"))
+        totals.append(exp.alias_(exp.Sum(this=product), f"s{i}", copy=False))
     outer: list[Any] = [_column("fold"), *map(_column, keys)]
     left_out: Any = whole(0)
     if keys:
         left_out = exp.Anonymous(this="GROUPING", expressions=list(map(_column, ("fold", *keys))))
-    outer += [exp.alias_(left_out, "left_out"), *totals]
+    outer += [exp.alias_(left_out, "left_out", copy=False), *totals]
     select: exp.Select = exp.Select(expressions=outer).from_(wrong.subquery("sordino_errors", copy=False), copy=False)
     if not keys:
         return select.group_by(_column("fold"), copy=False)
@@ -459,16 +461,16 @@ def _read_score(compiled: CompiledSteps) -> exp.Expression:
     target = compiled.target
     if compiled.question.link == "linear":
         most = whole(MOST_COEFFICIENT * ERROR)
-        parts = exp.paren(exp.IntDiv(this=_column("s"), expression=whole(COEFFICIENT // ERROR)))
+        parts = exp.Paren(this=exp.IntDiv(this=_column("s"), expression=whole(COEFFICIENT // ERROR)))
         lowest = whole(-MOST_COEFFICIENT * ERROR)
         return least(greatest(parts, lowest), most)
     if isinstance(target, Keys):
         size = exp.IntDiv(this=exp.Abs(this=_column("s")), expression=whole(COEFFICIENT // ERROR))
-        return least(exp.paren(size), whole(16 * ERROR))
+        return least(exp.Paren(this=size), whole(16 * ERROR))
     lowest = whole(_LEAST_LOG * COEFFICIENT)
     held = least(greatest(_column("s"), lowest), whole(_highest_log(target) * COEFFICIENT))
-    above = exp.paren(exp.Sub(this=held, expression=whole(_LEAST_LOG * COEFFICIENT)))
-    return exp.paren(exp.IntDiv(this=above, expression=whole(COEFFICIENT // ERROR)))
+    above = exp.Paren(this=exp.Sub(this=held, expression=whole(_LEAST_LOG * COEFFICIENT)))
+    return exp.Paren(this=exp.IntDiv(this=above, expression=whole(COEFFICIENT // ERROR)))
 
 
 def _highest_log(target: ScaledNumber) -> int:
@@ -483,28 +485,38 @@ def _curved_rows(compiled: CompiledSteps, matrix: CurvatureMatrix, on: Primitive
     names = ["fold", *(f"z{i}" for i in range(len(compiled.columns.numbers)))]
     names += [f"k{i}" for i in range(len(compiled.columns.categories))]
     scored = _scored_rows(compiled, matrix.frame, matrix.coefficients, on)
-    read = [*map(_column, (*names, "w", "b0", "s")), exp.alias_(_read_score(compiled), "t")]
+    read = [*map(_column, (*names, "w", "b0", "s")), exp.alias_(_read_score(compiled), "t", copy=False)]
     rows = exp.Select(expressions=read).from_(scored, copy=False).subquery("sordino_read", copy=False)
     size: Any
     if isinstance(compiled.target, Keys):
         size = _likelier_probability()
         error: Any = whole(0)
     else:
-        size = exp.paren(exp.IntDiv(this=exp.paren(_mean_count(compiled.target)), expression=whole(matrix.most_error)))
+        size = exp.Paren(
+            this=exp.IntDiv(this=exp.Paren(this=_mean_count(compiled.target)), expression=whole(matrix.most_error))
+        )
         error = _count_error(compiled.target, matrix.most_error)
-    parts = [*map(_column, (*names, "w")), exp.alias_(size, "p"), exp.alias_(exp.paren(error), "r")]
+    parts = [
+        *map(_column, (*names, "w")),
+        exp.alias_(size, "p", copy=False),
+        exp.alias_(exp.Paren(this=error), "r", copy=False),
+    ]
     rows = exp.Select(expressions=parts).from_(rows, copy=False).subquery("sordino_sizes", copy=False)
     if isinstance(compiled.target, Keys):
-        less = exp.paren(exp.Sub(this=whole(ERROR), expression=_column("p")))
+        less = exp.Paren(this=exp.Sub(this=whole(ERROR), expression=_column("p")))
         product = exp.Mul(this=exp.Mul(this=_column("p"), expression=less), expression=whole(4))
-        v: Any = exp.IntDiv(this=exp.paren(product), expression=whole(ERROR))
+        v: Any = exp.IntDiv(this=exp.Paren(this=product), expression=whole(ERROR))
     else:
         uncut = exp.and_(
-            exp.LT(this=_column("r"), expression=whole(ERROR)), exp.GT(this=_column("r"), expression=whole(-ERROR))
+            exp.LT(this=_column("r"), expression=whole(ERROR)),
+            exp.GT(this=_column("r"), expression=whole(-ERROR)),
+            copy=False,
         )
         v = exp.Case(ifs=[exp.If(this=uncut, true=least(_column("p"), whole(ERROR)))], default=whole(0))
-    weight = exp.IntDiv(this=exp.paren(exp.Mul(this=_column("w"), expression=exp.paren(v))), expression=whole(ERROR))
-    columns = [*map(_column, names), exp.alias_(exp.paren(weight), "w")]
+    weight = exp.IntDiv(
+        this=exp.Paren(this=exp.Mul(this=_column("w"), expression=exp.Paren(this=v))), expression=whole(ERROR)
+    )
+    columns = [*map(_column, names), exp.alias_(exp.Paren(this=weight), "w", copy=False)]
     return exp.Select(expressions=columns).from_(rows, copy=False).subquery("sordino_curved", copy=False)
 
 
@@ -524,7 +536,7 @@ def _likelier_probability() -> exp.Expression:
         start += integral / (high - low) - (start + slope * (high - low) / 2)
         rise = exp.Mul(this=_column("t"), expression=whole(round(slope * ERROR)))
         line = exp.Add(this=whole(round((start - slope * low) * ERROR) * ERROR), expression=rise)
-        lines.append(exp.IntDiv(this=exp.paren(line), expression=whole(ERROR)))
+        lines.append(exp.IntDiv(this=exp.Paren(this=line), expression=whole(ERROR)))
     return least(whole(ERROR), *lines)
 
 
@@ -535,9 +547,9 @@ def _logistic_error() -> exp.Expression:
     likely = _likelier_probability()
     unlikely = exp.Sub(this=whole(ERROR), expression=likely.copy())
     above = exp.GTE(this=_column("s"), expression=whole(0))
-    probability = exp.paren(exp.Case(ifs=[exp.If(this=above, true=likely)], default=unlikely))
-    in_class = exp.paren(
-        exp.Case(
+    probability = exp.Paren(this=exp.Case(ifs=[exp.If(this=above, true=likely)], default=unlikely))
+    in_class = exp.Paren(
+        this=exp.Case(
             ifs=[exp.If(this=exp.EQ(this=_column("b0"), expression=whole(1)), true=whole(ERROR))], default=whole(0)
         )
     )
@@ -560,10 +572,10 @@ def _mean_count(target: ScaledNumber) -> exp.Expression:
         # A chord lies above: it is lowered by what it adds in the mean, slope being the mean of the exponential there.
         start += slope - (start + slope / 8)
         rise = exp.Mul(this=_column("t"), expression=whole(round(slope * _FINE)))
-        lines.append(exp.paren(exp.Add(this=whole(round((start - slope * low) * ERROR * _FINE)), expression=rise)))
+        lines.append(exp.Paren(this=exp.Add(this=whole(round((start - slope * low) * ERROR * _FINE)), expression=rise)))
     # The mean and the count, both in parts of a step.
     highest = greatest(whole(0), *lines)
-    return exp.paren(exp.IntDiv(this=highest, expression=whole(_FINE)))
+    return exp.Paren(this=exp.IntDiv(this=highest, expression=whole(_FINE)))
 
 
 def _count_error(target: ScaledNumber, most_error: int) -> exp.Expression:
@@ -573,7 +585,8 @@ def _count_error(target: ScaledNumber, most_error: int) -> exp.Expression:
     mean = _mean_count(target)
     count = exp.Add(this=_column("b0"), expression=whole(round(target.middle / target.step)))
     return _cut_error(
-        exp.Sub(this=mean, expression=exp.paren(exp.Mul(this=exp.paren(count), expression=whole(ERROR)))), most_error
+        exp.Sub(this=mean, expression=exp.Paren(this=exp.Mul(this=exp.Paren(this=count), expression=whole(ERROR)))),
+        most_error,
     )
 
 
@@ -582,9 +595,9 @@ def _linear_error(most_error: int, center: int) -> exp.Expression:
     from sqlglot import exp
 
     predicted = exp.Mul(this=_column("t"), expression=whole(most_error))
-    number = exp.paren(exp.Sub(this=_column("b0"), expression=whole(center)))
+    number = exp.Paren(this=exp.Sub(this=_column("b0"), expression=whole(center)))
     return _cut_error(
-        exp.Sub(this=predicted, expression=exp.paren(exp.Mul(this=number, expression=whole(ERROR)))), most_error
+        exp.Sub(this=predicted, expression=exp.Paren(this=exp.Mul(this=number, expression=whole(ERROR)))), most_error
     )
 
 
@@ -594,8 +607,8 @@ def _cut_error(error: exp.Expression, most_error: int) -> exp.Expression:
 
     most = whole(most_error * ERROR)
     cut = least(greatest(error, whole(-most_error * ERROR)), most)
-    shifted = exp.paren(exp.Add(this=cut, expression=most.copy()))
-    return exp.Sub(this=exp.paren(exp.IntDiv(this=shifted, expression=whole(most_error))), expression=whole(ERROR))
+    shifted = exp.Paren(this=exp.Add(this=cut, expression=most.copy()))
+    return exp.Sub(this=exp.Paren(this=exp.IntDiv(this=shifted, expression=whole(most_error))), expression=whole(ERROR))
 
 
 def _select_scores(compiled: CompiledSteps, counts: ScoreCounts, on: Primitives) -> exp.Select:
@@ -608,12 +621,12 @@ def _select_scores(compiled: CompiledSteps, counts: ScoreCounts, on: Primitives)
     width = int(COEFFICIENT * SCORE_BIN)
     half = width * SCORE_BINS // 2
     held = least(greatest(_column("s"), whole(-half)), whole(half - 1))
-    place = exp.IntDiv(this=exp.paren(exp.Add(this=held, expression=whole(half))), expression=whole(width))
-    cells = [exp.alias_(_column("b0"), "c"), exp.alias_(exp.paren(place), "bin")]
-    cells += [] if weight is None else [exp.alias_(_column("b1"), "u")]
+    place = exp.IntDiv(this=exp.Paren(this=exp.Add(this=held, expression=whole(half))), expression=whole(width))
+    cells = [exp.alias_(_column("b0"), "c", copy=False), exp.alias_(exp.Paren(this=place), "bin", copy=False)]
+    cells += [] if weight is None else [exp.alias_(_column("b1"), "u", copy=False)]
     coded = exp.Select(expressions=cells).from_(rows, copy=False)
     coded = coded.where(exp.EQ(this=_column("fold"), expression=whole(0)), copy=False)
     total = exp.Count(this=exp.Star()) if weight is None else exp.Sum(this=_column("u"))
-    outer = [_column("c"), _column("bin"), exp.alias_(total, "t0")]
+    outer = [_column("c"), _column("bin"), exp.alias_(total, "t0", copy=False)]
     select: exp.Select = exp.Select(expressions=outer).from_(coded.subquery("sordino_codes", copy=False), copy=False)
     return select.group_by(_column("c"), _column("bin"), copy=False)

@@ -141,11 +141,11 @@ class ScaledNumber:
         """Return the SQL of the step."""
         from sqlglot import exp
 
-        above = exp.paren(exp.Sub(this=exp.paren(self.number.build(on)), expression=whole(self.low)))
+        above = exp.Paren(this=exp.Sub(this=exp.Paren(this=self.number.build(on)), expression=whole(self.low)))
         if self.by > 1:
-            above = exp.paren(exp.IntDiv(this=above, expression=whole(self.by)))
-        doubled = exp.paren(exp.Mul(this=above, expression=whole(2 * self.times)))
-        tree: exp.Expression = exp.paren(exp.Sub(this=doubled, expression=whole(self.width)))
+            above = exp.Paren(this=exp.IntDiv(this=above, expression=whole(self.by)))
+        doubled = exp.Paren(this=exp.Mul(this=above, expression=whole(2 * self.times)))
+        tree: exp.Expression = exp.Paren(this=exp.Sub(this=doubled, expression=whole(self.width)))
         return tree
 
 
@@ -164,12 +164,12 @@ class RowWeight:
         """Return the SQL of the weight, rounded to the nearest part."""
         from sqlglot import exp
 
-        steps: Any = exp.paren(self.number.build(on))
+        steps: Any = exp.Paren(this=self.number.build(on))
         if self.by > 1:
-            steps = exp.paren(exp.IntDiv(this=steps, expression=whole(self.by)))
+            steps = exp.Paren(this=exp.IntDiv(this=steps, expression=whole(self.by)))
         high = self.high // self.by
         doubled = exp.Add(this=exp.Mul(this=steps, expression=whole(2 * WEIGHT)), expression=whole(high))
-        tree: exp.Expression = exp.paren(exp.IntDiv(this=exp.paren(doubled), expression=whole(2 * high)))
+        tree: exp.Expression = exp.Paren(this=exp.IntDiv(this=exp.Paren(this=doubled), expression=whole(2 * high)))
         return tree
 
 
@@ -513,10 +513,10 @@ def _prepare(compiled: CompiledMoments, on: Primitives, beside: Sequence[Build] 
     others = [build(on) for build in beside]
     if compiled.droppable:
         present = [
-            exp.Not(this=exp.Is(this=exp.paren(part.copy()), expression=exp.Null()))
+            exp.Not(this=exp.Is(this=exp.Paren(this=part.copy()), expression=exp.Null()))
             for part in (*numbers, *codes, *others)
         ]
-        on.keep(cast(exp.Expression, exp.and_(*present)))
+        on.keep(cast(exp.Expression, exp.and_(*present, copy=False)))
     return [numbers, codes, others]
 
 
@@ -525,17 +525,19 @@ def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
     from sqlglot import exp
 
     numbers, _, weights = _prepare(compiled, on, _weight_of(compiled))
-    inner = [exp.alias_(number, f"z{i}") for i, number in enumerate(numbers)] or [exp.alias_(whole(0), "z0")]
-    inner += [exp.alias_(weight, "u") for weight in weights]
-    rows = exp.Select(expressions=inner).from_(on.source())
+    inner = [exp.alias_(number, f"z{i}", copy=False) for i, number in enumerate(numbers)] or [
+        exp.alias_(whole(0), "z0", copy=False)
+    ]
+    inner += [exp.alias_(weight, "u", copy=False) for weight in weights]
+    rows = exp.Select(expressions=inner).from_(on.source(), copy=False)
     factors = [exp.column("u") for _ in weights]
     # Not `total`, which names steps of the rows: these have been selected.
     total = exp.Sum(this=factors[0].copy()) if factors else exp.Count(this=exp.Star())
-    outer = [exp.alias_(total, "t0")]
+    outer = [exp.alias_(total, "t0", copy=False)]
     for i, cell in enumerate(_name_columns("z", len(numbers))):
-        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell)), f"s{i}"))
-        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell, cell)), f"q{i}"))
-    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows"))
+        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell)), f"s{i}", copy=False))
+        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell, cell)), f"q{i}", copy=False))
+    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows", copy=False), copy=False)
     return select
 
 
@@ -559,40 +561,42 @@ def weighted_rows(
     weights = others[len(beside) :]
     fold: Any = whole(0)
     if compiled.halves == 2:
-        first = exp.EQ(this=exp.paren(on.chunk(compiled.question.folds)), expression=whole(0))
-        fold = exp.paren(exp.Case(ifs=[exp.If(this=first, true=whole(0))], default=whole(1)))
-    inner = [exp.alias_(fold, "fold")]
+        first = exp.EQ(this=exp.Paren(this=on.chunk(compiled.question.folds)), expression=whole(0))
+        fold = exp.Paren(this=exp.Case(ifs=[exp.If(this=first, true=whole(0))], default=whole(1)))
+    inner = [exp.alias_(fold, "fold", copy=False)]
     for i, number in enumerate(numbers):
-        inner.append(exp.alias_(exp.Sub(this=number, expression=whole(frame.centers[i])), f"z{i}"))
-    inner += [exp.alias_(code, f"k{i}") for i, code in enumerate(codes)]
-    inner += [exp.alias_(other, f"b{i}") for i, other in enumerate(others[: len(beside)])]
+        inner.append(exp.alias_(exp.Sub(this=number, expression=whole(frame.centers[i])), f"z{i}", copy=False))
+    inner += [exp.alias_(code, f"k{i}", copy=False) for i, code in enumerate(codes)]
+    inner += [exp.alias_(other, f"b{i}", copy=False) for i, other in enumerate(others[: len(beside)])]
     inner += [exp.alias_(weight, "u") for weight in weights]
-    rows = exp.Select(expressions=inner).from_(on.source()).subquery("sordino_centered")
+    rows = exp.Select(expressions=inner).from_(on.source(), copy=False).subquery("sordino_centered", copy=False)
     cells = _name_columns("z", len(numbers))
     # The squared length, rounded up: one part more for each number whose square is rounded down.
     length: Any = whole(LENGTH * (1 + len(codes)) + len(cells))
     for cell, scale in zip(cells, frame.scales, strict=True):
-        square = exp.paren(
-            exp.Mul(this=exp.paren(exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(LENGTH))
+        square = exp.Paren(
+            this=exp.Mul(
+                this=exp.Paren(this=exp.Mul(this=cell.copy(), expression=cell.copy())), expression=whole(LENGTH)
+            )
         )
-        length = exp.Add(this=length, expression=exp.paren(exp.IntDiv(this=square, expression=whole(scale**2))))
+        length = exp.Add(this=length, expression=exp.Paren(this=exp.IntDiv(this=square, expression=whole(scale**2))))
     names = [exp.column("fold"), *(cell.copy() for cell in cells), *_name_columns("k", len(codes))]
     names += _name_columns("b", len(beside))
     measured = (
         exp.Select(expressions=[*names, *(exp.column("u") for _ in weights), exp.alias_(length, "l")])
-        .from_(rows)
-        .subquery("sordino_measured")
+        .from_(rows, copy=False)
+        .subquery("sordino_measured", copy=False)
     )
     limit = math.floor(frame.limit * LENGTH)
     within = exp.LTE(this=exp.column("l"), expression=whole(limit))
     # The denominator is never 0, also where an engine computes both sides.
     shrunk = exp.IntDiv(this=whole(limit * WEIGHT), expression=exp.column("l"))
-    weight = exp.Case(ifs=[exp.If(this=within, true=whole(WEIGHT))], default=exp.paren(shrunk))
+    weight = exp.Case(ifs=[exp.If(this=within, true=whole(WEIGHT))], default=exp.Paren(this=shrunk))
     for own in (exp.column("u") for _ in weights):
         lighter = exp.LT(this=own, expression=exp.paren(weight))
-        weight = exp.Case(ifs=[exp.If(this=lighter, true=own.copy())], default=exp.paren(weight.copy()))
+        weight = exp.Case(ifs=[exp.If(this=lighter, true=own.copy())], default=exp.Paren(this=weight.copy()))
     columns = [*(name.copy() for name in names), exp.alias_(weight, "w")]
-    return exp.Select(expressions=columns).from_(measured).subquery("sordino_rows")
+    return exp.Select(expressions=columns).from_(measured, copy=False).subquery("sordino_rows", copy=False)
 
 
 def _name_columns(prefix: str, count: int) -> list[Any]:
@@ -624,13 +628,13 @@ def select_products(compiled: CompiledMoments, rows: exp.Subquery) -> exp.Select
     """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
     from sqlglot import exp
 
-    outer = [exp.column("fold"), exp.alias_(_weigh(()), "t0")]
+    outer = [exp.column("fold"), exp.alias_(_weigh(()), "t0", copy=False)]
     for block in compiled.blocks:
         if block.numbers and not block.categories:
             name = "s" + "_".join(map(str, block.numbers))
-            outer.append(exp.alias_(_weigh(block.numbers), name))
-    select: exp.Select = exp.Select(expressions=outer).from_(rows)
-    return select.group_by(exp.column("fold"))
+            outer.append(exp.alias_(_weigh(block.numbers), name, copy=False))
+    select: exp.Select = exp.Select(expressions=outer).from_(rows, copy=False)
+    return select.group_by(exp.column("fold"), copy=False)
 
 
 def select_by_values(compiled: CompiledMoments, rows: exp.Subquery) -> exp.Select:
@@ -639,15 +643,17 @@ def select_by_values(compiled: CompiledMoments, rows: exp.Subquery) -> exp.Selec
 
     keyed = _name_columns("k", len(compiled.categories))
     # The fold is in every group, so its bit is 0: Spark asks for all columns that rows are grouped by.
-    left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=[exp.column("fold"), *keyed]), "left_out")
+    left_out = exp.alias_(
+        exp.Anonymous(this="GROUPING", expressions=[exp.column("fold"), *keyed]), "left_out", copy=False
+    )
     outer = [exp.column("fold"), *(key.copy() for key in keyed), left_out]
-    outer.append(exp.alias_(_weigh(()), "t0"))
-    outer += [exp.alias_(_weigh((i,)), f"s{i}") for i in range(len(compiled.numbers))]
+    outer.append(exp.alias_(_weigh(()), "t0", copy=False))
+    outer += [exp.alias_(_weigh((i,)), f"s{i}", copy=False) for i in range(len(compiled.numbers))]
     sets = [
         exp.Tuple(expressions=[exp.column("fold"), *(keyed[i].copy() for i in group)])
         for group in _value_groups(compiled)
     ]
-    select: exp.Select = exp.Select(expressions=outer).from_(rows)
+    select: exp.Select = exp.Select(expressions=outer).from_(rows, copy=False)
     select.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=sets)]))
     return select
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from sordino.ask.queries.adaptive.marginal import VectorShare
 from sordino.ask.queries.expressions.keys import keys
 from sordino.ask.queries.expressions.nodes import Node, describe, plain
+from sordino.ask.queries.expressions.sql_trees import least
 from sordino.ask.queries.queryable import Scan
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
@@ -92,7 +93,7 @@ class Contributions:
 
             relation = on.units(None if self.of is None else keys(self.of, domain).row_code(on), pairs=self.pairs)
             row_count = exp.column("sordino_has")
-            most = exp.Least(this=row_count, expressions=[exp.Literal.number(MOST_ROWS)])
+            most = least(row_count, exp.Literal.number(MOST_ROWS))
             columns = [exp.alias_(most, "k0"), exp.alias_(exp.Count(this=exp.Star()), "t0")]
             return exp.Select(expressions=columns).from_(relation).group_by(exp.Literal.number(1))
 

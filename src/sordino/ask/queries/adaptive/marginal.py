@@ -228,14 +228,14 @@ def select_groupings(groupings: Sequence[Grouping], on: Primitives, domain: Doma
     for i, axis in enumerate(axes):
         code = axis.keys(domain).row_code(on)
         inner.append(exp.alias_(code if axis.codes is None else _class_of(code, axis.codes, on), f"k{i}"))
-    rows = exp.Select(expressions=inner).from_(on.source())
+    rows = exp.Select(expressions=inner).from_(on.source(), copy=False)
     names = [exp.column(f"k{i}") for i in range(len(axes))]
     sets = dict.fromkeys(tuple(axes.index(axis) for axis in grouping) for grouping in groupings)
-    left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=names), "left_out")
-    count = exp.alias_(exp.Count(this=exp.Star()), "t0")
+    left_out = exp.alias_(exp.Anonymous(this="GROUPING", expressions=names), "left_out", copy=False)
+    count = exp.alias_(exp.Count(this=exp.Star()), "t0", copy=False)
     columns: list[Any] = [*(n.copy() for n in names), left_out, count]
     groups = exp.GroupingSets(expressions=[exp.Tuple(expressions=[names[i].copy() for i in s]) for s in sets])
-    select = exp.Select(expressions=columns).from_(rows.subquery("sordino_keys"))
+    select = exp.Select(expressions=columns).from_(rows.subquery("sordino_keys", copy=False), copy=False)
     select.set("group", exp.Group(grouping_sets=[groups]))
     return select
 
@@ -250,7 +250,9 @@ def select_cells(axes: Sequence[Axis], on: Primitives, domain: Domain) -> exp.Se
         else axis.keys(domain).row_code(on)
         for axis in axes
     ]
-    return exp.Select(expressions=[exp.alias_(cell, f"k{i}") for i, cell in enumerate(cells)]).from_(on.source())
+    return exp.Select(expressions=[exp.alias_(cell, f"k{i}", copy=False) for i, cell in enumerate(cells)]).from_(
+        on.source(), copy=False
+    )
 
 
 def cuts_steps(axis: Axis, domain: Domain) -> bool:

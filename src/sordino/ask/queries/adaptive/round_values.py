@@ -129,18 +129,18 @@ def smallest_set(of: BoundNumber) -> Build:
 
         def is_in(number: int) -> exp.Expression:
             one = sets[number - 1]
-            rest = exp.Mod(this=exp.paren(plus(step.copy(), one.below)), expression=whole(one.every))
-            return exp.EQ(this=exp.paren(rest), expression=whole(0))
+            rest = exp.Mod(this=exp.Paren(this=plus(step.copy(), one.below)), expression=whole(one.every))
+            return exp.EQ(this=exp.Paren(this=rest), expression=whole(0))
 
         # Most values are in no set, or in a large one: a row is compared with the next smaller set only if it is in this one.
         cases = [exp.If(this=exp.Is(this=step.copy(), expression=exp.Null()), true=exp.Null())]
         for chain in chains:
-            inner = [exp.If(this=exp.Not(this=exp.paren(is_in(n))), true=whole(n - 1)) for n in chain[1:]]
+            inner = [exp.If(this=exp.Not(this=exp.Paren(this=is_in(n))), true=whole(n - 1)) for n in chain[1:]]
             if chain:
                 smallest: exp.Expression = whole(chain[-1])
                 if inner:
-                    smallest = exp.paren(exp.Case(ifs=inner, default=smallest))
+                    smallest = exp.Paren(this=exp.Case(ifs=inner, default=smallest))
                 cases.append(exp.If(this=is_in(chain[0]), true=smallest))
-        return exp.paren(exp.Case(ifs=cases, default=whole(0)))
+        return exp.Paren(this=exp.Case(ifs=cases, default=whole(0)))
 
     return build

@@ -192,7 +192,7 @@ def _other_values(node: Node, domain: Domain) -> DeclaredValues:
         # A number that is stored past its bounds is none of the values.
         code = plus(of.build(on), -int(low))
         within = trees().Between(this=trees().paren(code), low=whole(0), high=whole(len(values) - 1))
-        case: exp.Expression = trees().paren(trees().Case(ifs=[trees().If(this=within, true=code.copy())]))
+        case: exp.Expression = trees().Paren(this=trees().Case(ifs=[trees().If(this=within, true=code.copy())]))
         return case
 
     return DeclaredValues(values, build)
@@ -216,11 +216,11 @@ def _any_cell(node: Node, domain: Domain) -> Build:
 
 def _mark_present(cell: Build) -> Build:
     """Return 1 where there is a cell, and NULL where it is missing."""
-    return lambda on: trees().paren(
-        trees().Case(
+    return lambda on: trees().Paren(
+        this=trees().Case(
             ifs=[
                 trees().If(
-                    this=trees().Not(this=trees().Is(this=trees().paren(cell(on)), expression=trees().Null())),
+                    this=trees().Not(this=trees().Is(this=trees().Paren(this=cell(on)), expression=trees().Null())),
                     true=whole(1),
                 )
             ]
@@ -436,7 +436,7 @@ def _either(condition: Build, one: Build, other: Build | None) -> Build:
         from sqlglot import exp
 
         rest = exp.Null() if other is None else other(on)
-        return exp.paren(exp.Case(ifs=[exp.If(this=exp.paren(condition(on)), true=one(on))], default=rest))
+        return exp.Paren(this=exp.Case(ifs=[exp.If(this=exp.Paren(this=condition(on)), true=one(on))], default=rest))
 
     return build
 
@@ -449,7 +449,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         return _connective(node, domain)
     if isinstance(node, Not):
         inner = _condition(node.of, domain)
-        return lambda on: trees().Not(this=trees().paren(inner(on)))
+        return lambda on: trees().Not(this=trees().Paren(this=inner(on)))
     if isinstance(node, Compare):
         return _compare(node, domain)
     if isinstance(node, IsIn):
@@ -462,7 +462,7 @@ def _condition(node: Node, domain: Domain) -> Build:
         )
     if isinstance(node, IsNull):
         value = _any_cell(node.of, domain)
-        return lambda on: trees().paren(trees().Is(this=trees().paren(value(on)), expression=trees().Null()))
+        return lambda on: trees().Paren(this=trees().Is(this=trees().Paren(this=value(on)), expression=trees().Null()))
     if isinstance(node, When):
         rest = None if node.right is None else _condition(node.right, domain)
         return _either(_condition(node.of, domain), _condition(node.left, domain), rest)
@@ -487,7 +487,7 @@ def _connective(node: Connective, domain: Domain) -> Build:
         from sqlglot import exp
 
         join = exp.and_ if node.op == "and" else exp.or_
-        return exp.paren(join(*(exp.paren(part(on)) for part in parts), wrap=False, copy=False))
+        return exp.Paren(this=join(*(exp.Paren(this=part(on)) for part in parts), wrap=False, copy=False))
 
     return build
 
@@ -601,7 +601,7 @@ def _compare_identifier(left: Node, op: str, right: Node, domain: Domain) -> Bui
 
 def _equal_or_not(op: str, equal: Build) -> Build:
     """Return a condition that two values are equal, or its negation, as `op` says."""
-    return equal if op == "=" else lambda on: trees().Not(this=trees().paren(equal(on)))
+    return equal if op == "=" else lambda on: trees().Not(this=trees().Paren(this=equal(on)))
 
 
 def _text_of(node: Node, domain: Domain) -> Build:
@@ -707,9 +707,9 @@ def _is_in(node: IsIn, domain: Domain) -> Build:
         if not all(isinstance(v, bool) or v in (0, 1) for v in node.values):
             raise QuestionRefused(f"column {node.of.name!r} is true or false: compare it with those")
         cell = truth(node.of.name, column)
-        return lambda on: trees().paren(
-            trees().In(
-                this=trees().paren(cell(on)),
+        return lambda on: trees().Paren(
+            this=trees().In(
+                this=trees().Paren(this=cell(on)),
                 expressions=[trees().true() if v else trees().false() for v in node.values],
             )
         )

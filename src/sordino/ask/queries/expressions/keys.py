@@ -414,14 +414,14 @@ def _choice(node: When, domain: Domain) -> Keys:
 
         case_places = [(condition, _place(case, places, on)) for condition, case in case_keys]
         ifs = [
-            exp.If(this=exp.paren(condition(on)), true=place)
+            exp.If(this=exp.Paren(this=condition(on)), true=place)
             for condition, place in case_places
             if condition is not None
         ]
         last = next((place for condition, place in case_places if condition is None), exp.Null())
         return exp.Case(ifs=ifs, default=last)
 
-    return _keep_missing(labels, lambda on: trees().paren(build(on)), node, domain)
+    return _keep_missing(labels, lambda on: trees().Paren(this=build(on)), node, domain)
 
 
 def _case_keys(node: Node, choice: When, domain: Domain) -> Keys:
@@ -440,7 +440,7 @@ def _place(case: Keys, places: dict[Any, int], on: Primitives) -> exp.Expression
         return whole(places[case.labels[0]])
     labeled = [(i, v) for i, v in enumerate(case.labels) if v is not None]
     ifs = [exp.If(this=exp.EQ(this=code.copy(), expression=whole(i)), true=whole(places[v])) for i, v in labeled]
-    return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
+    return exp.Paren(this=exp.Case(ifs=ifs, default=exp.Null()))
 
 
 def _label(node: Constant, choice: Node) -> str | int | bool:

@@ -210,7 +210,7 @@ def _half_even(on: Primitives, of: BoundNumber, top: int, bottom: int) -> exp.Ex
         return _quotient(on, of, (2 * top, plus + moves * by, by, moves), high)
 
     odd = exp.Sub(this=floor(3 * bottom, 4 * bottom), expression=floor(3 * bottom - 1, 4 * bottom))
-    return exp.paren(exp.Sub(this=floor(bottom, 2 * bottom), expression=exp.paren(odd)))
+    return exp.Paren(this=exp.Sub(this=floor(bottom, 2 * bottom), expression=exp.Paren(this=odd)))
 
 
 def _quotient(on: Primitives, of: BoundNumber, numbers: tuple[int, int, int, int], high: int) -> exp.Expression:
@@ -221,10 +221,10 @@ def _quotient(on: Primitives, of: BoundNumber, numbers: tuple[int, int, int, int
     check_range(abs(high) + plus, top, bottom)
     wide = max(abs(high) + plus, top, bottom) >= NARROW
     n = on.wide(of.build(on)) if wide else of.build(on)
-    scaled = exp.paren(exp.Mul(this=exp.paren(n), expression=_whole(on, top, wide)))
-    moved = exp.paren(exp.Add(this=scaled, expression=_whole(on, plus, wide)))
-    divided = exp.paren(exp.IntDiv(this=moved, expression=_whole(on, bottom, wide)))
-    return exp.paren(exp.Sub(this=divided, expression=_whole(on, minus, wide)))
+    scaled = exp.Paren(this=exp.Mul(this=exp.Paren(this=n), expression=_whole(on, top, wide)))
+    moved = exp.Paren(this=exp.Add(this=scaled, expression=_whole(on, plus, wide)))
+    divided = exp.Paren(this=exp.IntDiv(this=moved, expression=_whole(on, bottom, wide)))
+    return exp.Paren(this=exp.Sub(this=divided, expression=_whole(on, minus, wide)))
 
 
 # ---- division
@@ -242,7 +242,7 @@ def _negate(of: BoundNumber) -> BoundNumber:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        return exp.paren(exp.Mul(this=exp.paren(of.build(on)), expression=whole(-1)))
+        return exp.Paren(this=exp.Mul(this=exp.Paren(this=of.build(on)), expression=whole(-1)))
 
     return BoundNumber(of.unit, of.interval.negate(), of.stored.negate(), of.missable, build)
 
@@ -267,13 +267,15 @@ def _divide(of: BoundNumber, by: BoundNumber, node: Apply) -> BoundNumber:
 
         x = exp.Abs(this=on.wide(of.build(on)))
         y = exp.Abs(this=on.wide(by.build(on)))
-        twice = exp.paren(exp.Mul(this=x, expression=_whole(on, 2 * ratio.numerator, True)))
-        bottom = exp.paren(exp.Mul(this=y, expression=_whole(on, ratio.denominator, True)))
-        doubled = exp.paren(exp.Mul(this=bottom.copy(), expression=_whole(on, 2, True)))
+        twice = exp.Paren(this=exp.Mul(this=x, expression=_whole(on, 2 * ratio.numerator, True)))
+        bottom = exp.Paren(this=exp.Mul(this=y, expression=_whole(on, ratio.denominator, True)))
+        doubled = exp.Paren(this=exp.Mul(this=bottom.copy(), expression=_whole(on, 2, True)))
         divisor = exp.Nullif(this=doubled, expression=_whole(on, 0, True))
-        size = exp.paren(exp.IntDiv(this=exp.paren(exp.Add(this=twice, expression=bottom)), expression=divisor))
+        size = exp.Paren(
+            this=exp.IntDiv(this=exp.Paren(this=exp.Add(this=twice, expression=bottom)), expression=divisor)
+        )
         opposite = exp.NEQ(this=_compare(on, of, "LT", 0), expression=_compare(on, by, "LT", 0))
-        return _case([(opposite, exp.paren(exp.Mul(this=size.copy(), expression=whole(-1))))], size)
+        return _case([(opposite, exp.Paren(this=exp.Mul(this=size.copy(), expression=whole(-1))))], size)
 
     return BoundNumber(step, _outward(interval, step), _outward(stored, step), True, build)
 
@@ -323,13 +325,15 @@ def _remainder(of: BoundNumber, by: Fraction, *, floor: bool) -> BoundNumber:
         n = on.wide(of.build(on)) if wide else of.build(on)
         base = _whole(on, size, wide)
         if floor and not negative:
-            moved = exp.paren(exp.Add(this=n, expression=_whole(on, moves * size, wide)))
-            return exp.paren(exp.Mod(this=moved, expression=base))
+            moved = exp.Paren(this=exp.Add(this=n, expression=_whole(on, moves * size, wide)))
+            return exp.Paren(this=exp.Mod(this=moved, expression=base))
         if floor:
-            turned = exp.paren(exp.Sub(this=_whole(on, flipped * size, wide), expression=n))
-            return exp.paren(exp.Mul(this=exp.paren(exp.Mod(this=turned, expression=base)), expression=whole(-1)))
-        left = exp.paren(exp.Mod(this=exp.Abs(this=n), expression=base))
-        below = exp.paren(exp.Mul(this=left.copy(), expression=whole(-1)))
+            turned = exp.Paren(this=exp.Sub(this=_whole(on, flipped * size, wide), expression=n))
+            return exp.Paren(
+                this=exp.Mul(this=exp.Paren(this=exp.Mod(this=turned, expression=base)), expression=whole(-1))
+            )
+        left = exp.Paren(this=exp.Mod(this=exp.Abs(this=n), expression=base))
+        below = exp.Paren(this=exp.Mul(this=left.copy(), expression=whole(-1)))
         return left if low >= 0 else _case([(_compare(on, of, "LT", 0), below)], left)
 
     return BoundNumber(unit, interval, interval, of.missable, build)
@@ -413,12 +417,12 @@ def _whole(on: Primitives, number: int, wide: bool) -> exp.Expression:
 def _compare(on: Primitives, of: BoundNumber, kind: str, number: int) -> exp.Expression:
     from sqlglot import exp
 
-    comparison: exp.Expression = getattr(exp, kind)(this=exp.paren(of.build(on)), expression=whole(number))
-    return exp.paren(comparison)
+    comparison: exp.Expression = getattr(exp, kind)(this=exp.Paren(this=of.build(on)), expression=whole(number))
+    return exp.Paren(this=comparison)
 
 
 def _case(cases: list[tuple[exp.Expression, exp.Expression]], rest: exp.Expression | None) -> exp.Expression:
     from sqlglot import exp
 
     ifs = [exp.If(this=condition, true=value) for condition, value in cases]
-    return exp.paren(exp.Case(ifs=ifs, default=exp.Null() if rest is None else rest))
+    return exp.Paren(this=exp.Case(ifs=ifs, default=exp.Null() if rest is None else rest))

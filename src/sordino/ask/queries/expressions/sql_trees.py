@@ -49,7 +49,7 @@ def least(*present: exp.Expression) -> exp.Expression:
 def plus(value: exp.Expression, number: int) -> exp.Expression:
     from sqlglot import exp
 
-    return value if number == 0 else exp.paren(exp.Add(this=value, expression=whole(number)))
+    return value if number == 0 else exp.Paren(this=exp.Add(this=value, expression=whole(number)))
 
 
 def comparison(left: Build, op: str, right: Build) -> Build:
@@ -64,8 +64,8 @@ def comparison(left: Build, op: str, right: Build) -> Build:
             ">": exp.GT,
             ">=": exp.GTE,
         }
-        tree: exp.Expression = kinds[op](this=exp.paren(left(on)), expression=exp.paren(right(on)))
-        return exp.paren(tree)
+        tree: exp.Expression = kinds[op](this=exp.Paren(this=left(on)), expression=exp.Paren(this=right(on)))
+        return exp.Paren(this=tree)
 
     return build
 
@@ -120,7 +120,7 @@ def _combine(kind: str, one: exp.Expression, other: exp.Expression) -> exp.Expre
     from sqlglot import exp
 
     tree: exp.Expression = getattr(exp, kind)(this=one, expression=other)
-    return exp.paren(tree)
+    return exp.Paren(this=tree)
 
 
 def truth_as_number(condition: Build) -> Build:
@@ -129,9 +129,9 @@ def truth_as_number(condition: Build) -> Build:
     def build(on: Primitives) -> exp.Expression:
         from sqlglot import exp
 
-        holds = exp.paren(condition(on))
+        holds = exp.Paren(this=condition(on))
         ifs = [exp.If(this=holds, true=whole(1)), exp.If(this=exp.Not(this=holds.copy()), true=whole(0))]
-        return exp.paren(exp.Case(ifs=ifs, default=exp.Null()))
+        return exp.Paren(this=exp.Case(ifs=ifs, default=exp.Null()))
 
     return build
 
