@@ -59,6 +59,13 @@ class Trap:
         return (Path.touch, (self.path,))
 
 
+def dotted(node: ast.expr) -> str:
+    """Return what is called, in words: names and attributes; nothing stands for what is no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def dangers(tree: ast.AST) -> list[str]:
     """Return each import and call by which a text or file could become code."""
     found = []
@@ -68,7 +75,7 @@ def dangers(tree: ast.AST) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in LOADERS and not node.level:
             found.append(str(node.module))
         elif isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
+            name = dotted(node.func)
             if name in RUNNERS or name.endswith((".read_pickle", ".to_pickle")):
                 found.append(name)
             allowed = [k for k in node.keywords if k.arg == "allow_pickle" and ast.unparse(k.value) != "False"]

@@ -1,6 +1,6 @@
 """Broken inputs to every reader: only Sordino's own errors leave, soon, and no message holds data or a secret.
 
-`make test` feeds each for a tenth of a second of processor time, `make test-deep` for a share of ten minutes;
+`make test` feeds each for a twentieth of a second of processor time, `make test-deep` for a share of ten minutes;
 $SORDINO_FUZZ_SECONDS says otherwise. What was found once stands among the examples of its reader.
 """
 

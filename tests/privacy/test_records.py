@@ -46,7 +46,7 @@ QUESTIONS: dict[str, Any] = {
 )
 @pytest.mark.parametrize(
     ("relation", "each"),
-    [("replace", 2), *(pytest.param(relation, 1, marks=pytest.mark.deep) for relation in ("add_remove", "replace"))],
+    [("replace", 3), *(pytest.param(relation, 1, marks=pytest.mark.deep) for relation in ("add_remove", "replace"))],
 )
 @pytest.mark.parametrize("cap", CAPS)
 def test_what_is_charged_is_what_the_plan_said_under_every_cap(cap: str, relation: str, each: int) -> None:

@@ -112,7 +112,7 @@ def test_quantiles_are_as_near_in_rows_as_they_say(level: float, loss: dict[str,
     assert (off <= estimate.errors(0.95)).mean() >= 0.95 - coverage_slack(groups)
 
 
-@pytest.mark.parametrize("asks", [150, pytest.param(4_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("asks", [60, pytest.param(4_000, marks=pytest.mark.deep)])
 def test_choices_are_as_near_in_rows_as_they_say(asks: int) -> None:
     counts = {"a": 12, "b": 9, "c": 5, "d": 2}
     table = curator(
@@ -153,7 +153,7 @@ def select_cells(cut: Cut, key: str, loss: dict[str, Any], *, asks: int, groups:
 
 
 @pytest.mark.each(3)
-@pytest.mark.parametrize("asks", [25, pytest.param(500, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("asks", [12, pytest.param(500, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("key", ["k", "name"])
 @pytest.mark.parametrize("cut", CUTS)
 def test_rows_that_noisy_values_select_are_covered_together(cut: str, key: str, asks: int) -> None:

@@ -62,8 +62,8 @@ def run(seed: int, directory: Path, count: int) -> Counter[str]:
 @pytest.mark.each(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_accepted_is_answered(seed: int, tmp_path: Path) -> None:
-    seen = run(seed, tmp_path, 24)
-    assert seen["answered"] > 12  # many are refused: their constants are too large
+    seen = run(seed, tmp_path, 14)
+    assert seen["answered"] > 6  # many are refused: their constants are too large
 
 
 @pytest.mark.deep
@@ -109,10 +109,10 @@ def test_what_is_accepted_of_one_value_a_unit_is_answered(seed: int, tmp_path: P
         path = store(tmp_path / f"{rows}.duckdb", physical, rows, rng)
         curator = people(path, domain, PrivacyUnit("id", max_rows=1))
         made = Questions(domain, rng)
-        for _ in range(24 if rows == 40 else 5):
+        for _ in range(12 if rows == 40 else 3):
             ask(curator, unit_question(made, rng), seen)
         curator.close()
-    assert seen["answered"] > 10, seen
+    assert seen["answered"] > 5, seen
 
 
 # ---- what was found: a constant that only rows of one kind reach made the engine fail for them
@@ -231,9 +231,9 @@ def test_joins_with_extreme_keys_answer_too(column: Any, cells: list[Any], kind:
         table, sd.Domain({"k": column, "n": sd.Integer(0, 9)}), budget=sd.PureDP(10**9), seed=1, public={"p": joined}
     )
     seen = Counter[str]()
-    for _ in range(25):
+    for _ in range(12):
         weight = col("p.w") * rng.choice(NUMBERS) + col("n")
         asked = curator.join("p", on="k", how=rng.choice(["inner", "left"])).where(weight > rng.choice(NUMBERS))
         ask(curator, asked.agg(sd.count(), sd.sum(weight.clip(-1, 10**60).clip(None, 5))), seen)
-    assert seen["answered"] > 3
+    assert seen["answered"] > 1
     curator.close()

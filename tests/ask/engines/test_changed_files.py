@@ -257,7 +257,7 @@ def test_bad_text_is_mended_after_a_failure_of_another_cause(tmp_path: Path, mon
 
 
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(
     name=st.sampled_from(list(FORMATS)),

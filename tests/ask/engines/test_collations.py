@@ -269,7 +269,7 @@ def test_equal_cells_count_alike_whichever_is_stored_first(kind: str, tmp_path: 
         assert answers[0] == answers[1], named
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     "kind",
     [

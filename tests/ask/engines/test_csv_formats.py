@@ -141,7 +141,7 @@ def cells_of_each(paths: list[Path], csv: Csv | None, domain: sd.Domain) -> list
         engine.close()
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_file_is_read_as_it_is_declared_to_be_written(layout: str, tmp_path: Path) -> None:
     rng = random.Random(layout)

@@ -52,7 +52,7 @@ def test_m_and_m_plus_1(m: int) -> None:
     assert exact(pa.table({"x": pa.array(more, pa.int64())}), domain, sd.sum("x")) == [[sum(table) + 1]]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize(
     "kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(), pa.float64()], ids=str
 )

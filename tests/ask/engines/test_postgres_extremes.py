@@ -176,8 +176,8 @@ def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
 
 
 def test_random_questions_have_the_answers_of_duckdb(postgres_database: str, tmp_path: Path) -> None:
-    found = run(postgres_database, tmp_path, 1, 2)
-    assert sum(found.values()) > 20
+    found = run(postgres_database, tmp_path, 1, 1)
+    assert sum(found.values()) > 10
 
 
 @pytest.mark.deep
@@ -193,7 +193,7 @@ def test_many_random_questions_have_the_answers_of_duckdb(postgres_server: postg
     assert set(found) == set(EveryKind(sd.Domain(FIXED), random.Random(0)).kinds), found
 
 
-@pytest.mark.parametrize("questions", [6, pytest.param(40, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("questions", [3, pytest.param(40, marks=pytest.mark.deep)])
 def test_what_only_the_server_holds_makes_no_question_fail(
     questions: int, postgres_database: str, tmp_path: Path
 ) -> None:

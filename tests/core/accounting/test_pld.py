@@ -257,7 +257,7 @@ def ours(items: list[tuple[str, int, float, float]]) -> list[Event]:
     return events
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_lists_agree_with_dp_accounting(seed: int) -> None:
     """Within 1e-3 above the oracle's upper bound, and never below its lower one, at continuous noise's scale."""

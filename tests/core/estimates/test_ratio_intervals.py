@@ -19,7 +19,7 @@ from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 
-RUNS = 4000
+RUNS = 2_000
 
 
 @pytest.mark.each(5)
