@@ -110,6 +110,7 @@ def test_conditions_and_cases_say_what_plain_sql_says(resolution: str, kind: str
     engine.close()
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("kind", ["double", "float", "decimal", "text"])
 @pytest.mark.parametrize(("resolution", "width"), [("0.1", "0.1"), ("0.1", "0.5"), ("0.01", "0.1"), ("0.05", "0.15")])
 def test_bins_hold_what_they_say(resolution: str, width: str, kind: str, tmp_path: Path) -> None:

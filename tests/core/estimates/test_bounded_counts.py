@@ -175,6 +175,7 @@ SHOWN: list[CountLaw] = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("law", SHOWN, ids=str)
 def test_counts_that_keys_are_shown_by_are_covered_given_that_they_show(law: CountLaw, confidence: float) -> None:

@@ -244,6 +244,7 @@ def test_the_power_of_a_test_of_gaussian_noise_is_near_the_exact_one(rho: float)
     assert said <= 1.001 * power
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("cells", "shift"), [(1, 1000), (40, 1), (3, 200)])
 @pytest.mark.parametrize("rho", [0.01, 0.3, 1, 3])
 def test_the_power_against_finer_steps_is_that_of_the_continuous_law(rho: float, cells: int, shift: int) -> None:
