@@ -67,9 +67,9 @@ def test_no_question_tells_neighbors_apart(
 
 @ATTACK
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_thousand_questions_tell_no_neighbors_apart(
+def test_hundreds_of_questions_tell_no_neighbors_apart(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes = attack(name, tmp_path, monkeypatch, seed=100 + seed, each=4)

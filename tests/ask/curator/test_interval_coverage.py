@@ -112,7 +112,7 @@ def test_quantiles_are_as_near_in_rows_as_they_say(level: float, loss: dict[str,
     assert (off <= estimate.errors(0.95)).mean() >= 0.95 - coverage_slack(groups)
 
 
-@pytest.mark.parametrize("asks", [60, pytest.param(4_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("asks", [60, pytest.param(1_500, marks=pytest.mark.deep)])
 def test_choices_are_as_near_in_rows_as_they_say(asks: int) -> None:
     counts = {"a": 12, "b": 9, "c": 5, "d": 2}
     table = curator(
@@ -169,7 +169,7 @@ def test_rows_that_noisy_values_select_are_covered_together(cut: str, key: str, 
     ("what", "truth"), [(sd.sum("x"), sum(X[:10])), (sd.mean("x"), np.mean(X[:10])), (sd.std("x"), np.std(X[:10]))],
     ids=["sum", "mean", "std"],
 )  # fmt: skip
-@pytest.mark.parametrize("asks", [6, pytest.param(300, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("asks", [6, pytest.param(120, marks=pytest.mark.deep)])
 def test_whatever_they_are_selected_by(what: Any, truth: float, asks: int) -> None:
     def by_value(asked: Any) -> Any:
         return asked.order_by(-col("v")).limit(30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import datetime as dt
 import random
 from decimal import Decimal
@@ -111,11 +112,9 @@ def check_joining(declared: str, first: str, others: list[str], folder: Path) ->
 
 
 @pytest.mark.attack("let one row decide how others are read", source="an added Parquet file of another type")
-@pytest.mark.each(25)
-@pytest.mark.parametrize("first", CELLS)
-@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize(("declared", "first"), list(itertools.product(DECLARED, CELLS))[::25])
 def test_a_file_that_joins_moves_no_row_of_another(declared: str, first: str, tmp_path: Path) -> None:
-    """For each declaration and type of a first file, one type of the second; every pair is tried by the deep test."""
+    """Of some declarations and types of a first file, one type of the second; the deep test tries every pair of types."""
     check_joining(declared, first, [random.Random(f"{declared} {first}").choice(sorted(CELLS))], tmp_path)
 
 
@@ -124,7 +123,9 @@ def test_a_file_that_joins_moves_no_row_of_another(declared: str, first: str, tm
 @pytest.mark.parametrize("first", CELLS)
 @pytest.mark.parametrize("declared", DECLARED)
 def test_no_file_of_any_type_that_joins_moves_a_row_of_another(declared: str, first: str, tmp_path: Path) -> None:
-    check_joining(declared, first, list(CELLS), tmp_path)
+    """Of three, a declaration and two types, each two are tried together: each second type is left to the next declaration."""
+    turn = list(DECLARED).index(declared) + list(CELLS).index(first)
+    check_joining(declared, first, list(CELLS)[turn % 2 :: 2], tmp_path)
 
 
 @pytest.mark.parametrize(
