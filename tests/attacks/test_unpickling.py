@@ -46,7 +46,10 @@ READERS: list[Callable[[Path], Any]] = [
     sd.connect,
     lambda path: sd.Release.from_dict(json.loads(path.read_text(encoding="latin-1"))),
 ]
-SUSPECT = re.compile(rf"\b(?:{'|'.join([*LOADERS, *RUNNERS])})\b|load|pickle")  # what dangers() could find, at least
+# What dangers() could find, at least.
+SUSPECT = re.compile(
+    rf"\b(?:{'|'.join(LOADERS)})\b|(?<![\w.])(?:{'|'.join(RUNNERS)})\s*\(|pickle|\b(?:np|numpy)\.load\b"
+)
 
 
 class Trap:

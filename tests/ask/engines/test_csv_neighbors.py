@@ -88,7 +88,7 @@ def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     assert before[0] == [[500]]
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("third", [0, 1, 2])
 @pytest.mark.parametrize("end", [b"\r\n", b"\r"], ids=["CRLF", "CR"])
 @pytest.mark.parametrize("header", [True, False])

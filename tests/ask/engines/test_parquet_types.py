@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import datetime as dt
+import itertools
 import random
 from decimal import Decimal
 from pathlib import Path

@@ -105,7 +105,7 @@ def test_intervals_cover(mean: int, spread: int, asked: Any, loss: dict[str, Any
         assert coverage(draw_spread(plan, x, y, runs, rows), truth(asked.aggregate, x, y)) >= least, rows
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", [*LOSSES, {"epsilon": 20}], ids=str)
 @pytest.mark.parametrize("rows", [5, 5000])
