@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[Any, float, float]] = {
 }  # fmt: skip
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("groups", [600, pytest.param(20_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -99,6 +99,7 @@ def test_samples_are_covered_as_samples(groups: int) -> None:
         assert 0.95 - coverage_slack(groups) <= ((low <= truth) & (truth <= high)).mean() <= 0.99
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("groups", [200, pytest.param(5_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("level", [0.5, 0.9])

@@ -36,6 +36,7 @@ def _shares(plan: Any) -> list[Fraction]:
     return list(plan.procedure.allocation.shares)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("text", [SELECT, THREE], ids=["one question", "batch"])
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": "1/2"}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 def test_shares_are_equal_or_by_weight_and_sum_to_the_loss(text: str, loss: dict[str, Any]) -> None:
@@ -217,6 +218,7 @@ def test_a_question_is_asked_with_its_shares_and_confirmed_before_the_charge() -
         people.ask(batch, confirm=stop)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("text", [SELECT, THREE], ids=["one question", "batch"])
 @pytest.mark.parametrize("share", ["relative", "error"])
 def test_an_answer_that_is_exact_at_equal_shares_is_not_starved(text: str, share: Any) -> None:

@@ -235,6 +235,7 @@ def visits(rows: int = 3) -> Any:
     )
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize(
     ("text", "keys"),
     [

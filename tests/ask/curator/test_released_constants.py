@@ -69,7 +69,7 @@ INSIDE = [
 ]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("text", INSIDE)
 def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:  # noqa: F811
     answer, expected = answer_and_duckdb(open_visits(rows), text, visits=rows)

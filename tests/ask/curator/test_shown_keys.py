@@ -122,7 +122,7 @@ ODD: dict[str, tuple[list[Any], pa.DataType | None, list[str]]] = {
 }
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("kind", ODD)
 def test_cells_that_are_no_text_are_keys_by_their_text(kind: str, how: str) -> None:

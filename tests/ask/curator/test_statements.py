@@ -149,7 +149,7 @@ def answer_and_duckdb(held: Any, text: str, **tables: pa.Table) -> tuple[list[An
     return cells_of(release.table), [tuple(row) for row in expected.fetchall()]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("text", FREE)
 def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:
     """At an epsilon of 100,000 a block, in values, names and, where ORDER BY says so, order."""
@@ -314,6 +314,7 @@ WITH_PUBLIC = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("text", WITH_PUBLIC)
 def test_public_tables_are_read_outside_of_the_blocks_for_free(rows: pa.Table, text: str) -> None:
     domain = sd.Domain(
@@ -389,6 +390,7 @@ def test_a_hint_weighs_the_private_questions_of_its_select(rows: pa.Table) -> No
             visits.plan(sd.sql(wrong), epsilon=1)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("weights", [None, [1, 5], [3, 1]])
 def test_what_is_answered_from_declarations_alone_takes_no_share(rows: pa.Table, weights: list[int] | None) -> None:
     """Declared keys cost nothing, so the question beside them has the whole loss and the error of it."""

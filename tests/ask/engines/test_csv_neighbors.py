@@ -130,6 +130,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     assert exact(write(tmp_path / "d.csv", []), DOMAIN, sd.count(), csv=Csv(header=False, names=NAMES)) == [[0]]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("delimiter", [*"\t;| #\\^\x01§"])
 def test_delimiters(tmp_path: Path, delimiter: str) -> None:
     lines = [line.replace(b", ", delimiter.encode()) for line in BASE]
@@ -144,6 +145,7 @@ def test_null_values_are_trimmed_tokens_and_exact(tmp_path: Path) -> None:
     assert exact(path, domain, [sd.count("age"), sd.sum("age")], csv=rules) == [[2], [-1]]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     "name", ["a[1].csv", "a*.csv", "a?.csv", "a'b.csv", 'a"b.csv', "a b.csv", "ü{a}.csv", "x=1.csv"]
 )

@@ -196,6 +196,7 @@ READINGS: list[tuple[str, str, list[str], list[Any]]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("key", "kind", "cells", "read"), READINGS)
 def test_how_cells_are_read(tmp_path: Path, key: str, kind: str, cells: list[str], read: list[Any]) -> None:
     domain = sd.Domain({"x": declared("x")[key][0]})

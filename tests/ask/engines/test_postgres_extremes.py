@@ -219,6 +219,7 @@ PAIRS: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("question", "cell"), PAIRS)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_one_row_moves_an_exact_answer_by_no_more_than_declared(
@@ -286,7 +287,7 @@ def test_a_primitive_is_written_as_it_was(build: Any, golden: str) -> None:
     assert golden in text, text
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("step", "lower", "upper"), FLOAT_BOUNDS)
 @pytest.mark.parametrize("kind", ["DOUBLE", "DECIMAL"])
 def test_steps_of_numbers_are_those_of_python(

@@ -37,6 +37,7 @@ def draw_rows(engine: Any, threshold: int, key: bytes) -> list[tuple[Any, Any]]:
     return sorted(zip(table["id"].to_pylist(), table["x"].to_pylist(), strict=True), key=str)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("kind", [pa.string(), pa.int64()])
 @pytest.mark.parametrize("rate", [Fraction(1, 10), Fraction(1, 3), Fraction(999, 1000)])
 def test_a_unit_is_in_iff_its_hash_says_so_with_all_its_rows(rate: Fraction, kind: Any, tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_no_unit_moves_sums_by_more_and_some_unit_by_as_much(
             assert (Fraction(l1), Fraction(l2_squared)) == (found.l1, found.l2_squared), (bounds, found)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("bounds", [(3, None, 2), (4, 2, 3), (None, 2, 2), (5, None, 2)])
 def test_exchanges_reach_the_bound_where_there_is_room(relation: Relation, bounds: Any) -> None:

@@ -397,6 +397,7 @@ WAYS: list[tuple[str, bytes, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("content", "options", "says"), [case[1:] for case in WAYS], ids=[case[0] for case in WAYS])
 def test_what_is_odd_names_its_way_out(tmp_path: Path, content: bytes, options: dict[str, Any], says: str) -> None:
     (tmp_path / "a.csv").write_bytes(content)

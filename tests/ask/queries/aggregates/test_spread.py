@@ -116,6 +116,7 @@ def test_lumpy_noise_of_truths(rows: int, loss: dict[str, Any], neighbors: str) 
     assert coverage(draw_spread(plan, x, x, 400, rows), float(np.var(x))) >= 0.95 - coverage_slack(400)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=str)
 @pytest.mark.parametrize("asked", ASKED, ids=lambda a: a.aggregate.statistic)
 def test_large_groups_have_intervals_as_narrow_as_their_error(asked: Any, loss: dict[str, Any]) -> None:
@@ -265,6 +266,7 @@ def test_a_constant_column_has_no_variance_whatever_the_noise() -> None:
     assert estimate.intervals(0.95) == [(0.0, 0.0)] * 5
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), -float("inf"), None, 1e308, -0.0])
 def test_one_odd_row_does_not_change_the_class_of_the_answer(poison: Any) -> None:
     domain = sd.Domain({"x": sd.Real(0, 100, resolution=0.01), "y": sd.Integer(-20, 30)})
