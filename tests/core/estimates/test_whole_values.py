@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -67,12 +68,15 @@ def table() -> sd.Curator:
 @pytest.mark.parametrize("loss", [{"rho": "0.05"}, {"rho": 1}, {"rho": 40000}], ids=str)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize(
-    "every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["each pair once", "every triple"]
+    "every", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["each pair once", "every pair"]
 )
 def test_a_column_has_one_type_whatever_else_is_asked(
     table: sd.Curator, every: bool, grouped: bool, loss: dict[str, Any]
 ) -> None:
-    several = itertools.chain(*(itertools.combinations(ASKED, size) for size in (2, 3))) if every else TRIPLES
+    several: Iterable[tuple[str, ...]] = TRIPLES
+    if every:
+        threes = [] if grouped else [three for three in itertools.combinations(ASKED, 3) if "AVG(x)" in three]
+        several = [*itertools.combinations(ASKED, 2), *threes]
     for asked in (*((one,) for one in ASKED), *several):
         columns = ", ".join(f"{text} AS c{i}" for i, text in enumerate(asked))
         release = table.ask(sd.sql(f"SELECT {columns} FROM data" + " GROUP BY g" * grouped), **loss)
