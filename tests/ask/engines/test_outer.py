@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sordino.ask.engines import outer
+from sordino.ask.engines.instances import shared_instance
 from sordino.errors import QuestionRefused
 
 
@@ -14,11 +15,10 @@ from sordino.errors import QuestionRefused
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The purposes for which DuckDB was asked, as they are asked."""
     purposes: list[str] = []
-    instance = outer.shared_instance
 
     def count(purpose: Any) -> Any:
         purposes.append(purpose)
-        return instance(purpose)
+        return shared_instance(purpose)
 
     monkeypatch.setattr(outer, "shared_instance", count)
     return purposes
