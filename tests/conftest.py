@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -126,6 +128,9 @@ LONG = (
 )
 
 
+_TAKES_SPARK = re.compile(r'usefixtures\("spark"\)|^def \w+\([^)]*\bspark: ', re.MULTILINE)
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
     """Give each file of tests to one worker, and all files that need Spark to the same, so that one Java machine serves.
 
@@ -139,7 +144,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 def name_share(nodeid: str) -> str:
     """Name the share of the tests that goes to one worker as a whole: a file, or all files that need one Java machine."""
     file = nodeid.partition("::")[0]
-    return "spark" if Path(file).name.startswith("test_spark") else file
+    return "spark" if needs_spark(file) else file
+
+
+@functools.cache
+def needs_spark(file: str) -> bool:
+    """Return whether a file of tests needs the Java machine, by its name or by what its functions take.
+
+    A file that took it in another worker would start a second machine there, for fifteen seconds.
+    """
+    path = Path(__file__).parent.parent / file
+    return path.name.startswith("test_spark") or (
+        path.suffix == ".py" and re.search(_TAKES_SPARK, path.read_text(encoding="utf-8")) is not None
+    )
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -116,6 +116,7 @@ def test_a_catalog_of_declarations_is_the_same_without_her(tmp_path: Path) -> No
 
 
 @pytest.mark.attack("replay a request id")
+@pytest.mark.each(3)
 @pytest.mark.parametrize("door", DOORS)
 def test_a_replayed_request_of_any_door_is_one_charge_and_one_answer(door: str, tmp_path: Path) -> None:
     """Also eight at once; another question, or another loss, under the same id is none of both."""

@@ -96,7 +96,7 @@ def test_order_and_files_move_a_float_sum_and_none_of_ours(tmp_path: Path) -> No
     "poison an answer by one row",
     source="seen in diffprivlib and OpenDP: NaN, infinity, missing; found from outside: zoned moments beside a text in pandas",
 )
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("poison", [NAN, INF, -INF, None, -0.0, 1e308, -1e308, 5e-324], ids=str)
 def test_one_row_poisons_plain_averages_and_moves_ours_by_its_claim(tmp_path: Path, poison: float | None) -> None:
     rows = [0.5, 1.5, 2.5, *[1e308] * 2]

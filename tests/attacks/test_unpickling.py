@@ -46,7 +46,10 @@ READERS: list[Callable[[Path], Any]] = [
     sd.connect,
     lambda path: sd.Release.from_dict(json.loads(path.read_text(encoding="latin-1"))),
 ]
-SUSPECT = re.compile(rf"\b(?:{'|'.join([*LOADERS, *RUNNERS])})\b|load|pickle")  # what dangers() could find, at least
+# What dangers() could find, at least.
+SUSPECT = re.compile(
+    rf"\b(?:{'|'.join(LOADERS)})\b|(?<![\w.])(?:{'|'.join(RUNNERS)})\s*\(|pickle|\b(?:np|numpy)\.load\b"
+)
 
 
 class Trap:
@@ -59,6 +62,13 @@ class Trap:
         return (Path.touch, (self.path,))
 
 
+def dotted(node: ast.expr) -> str:
+    """Return what is called, in words: names and attributes; nothing stands for what is no name."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def dangers(tree: ast.AST) -> list[str]:
     """Return each import and call by which a text or file could become code."""
     found = []
@@ -68,7 +78,7 @@ def dangers(tree: ast.AST) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in LOADERS and not node.level:
             found.append(str(node.module))
         elif isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
+            name = dotted(node.func)
             if name in RUNNERS or name.endswith((".read_pickle", ".to_pickle")):
                 found.append(name)
             allowed = [k for k in node.keywords if k.arg == "allow_pickle" and ast.unparse(k.value) != "False"]

@@ -47,8 +47,8 @@ class Tally:
 
 
 def seconds_each() -> float:
-    """Return how long each surface is fed: $SORDINO_FUZZ_SECONDS, else a tenth of a second."""
-    return float(os.environ.get("SORDINO_FUZZ_SECONDS", "0.1"))
+    """Return how long each surface is fed: $SORDINO_FUZZ_SECONDS, else a twentieth of a second."""
+    return float(os.environ.get("SORDINO_FUZZ_SECONDS", "0.05"))
 
 
 @contextmanager

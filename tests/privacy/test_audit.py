@@ -28,7 +28,7 @@ from sordino.core.loss import PureDP
 from sordino.core.noise.rng import Rng
 
 ALARM = 1e-6
-RUNS = [500, pytest.param(20_000, marks=pytest.mark.deep)]
+RUNS = [500, pytest.param(8_000, marks=pytest.mark.deep)]
 DOMAIN = sd.Domain({"x": sd.Integer(0, 7), "free": sd.Integer(), "town": sd.Identifier(), "id": sd.Identifier()})
 
 
@@ -65,7 +65,7 @@ def test_most_common(relation: str, other: list[int], runs: int) -> None:
     assert found > (0.05 if runs > 2000 else -1)
 
 
-@pytest.mark.parametrize("runs", [400, pytest.param(20_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("runs", [200, pytest.param(8_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 8), ("replace", [0] * 6 + [7])])
 def test_median(relation: str, other: list[int], runs: int) -> None:
     """Two quantiles at once, so that the halving is audited as well; the statistic is their sum."""
@@ -156,7 +156,7 @@ def chosen(q: Any) -> float:
 
 
 @pytest.mark.each(3)
-@pytest.mark.parametrize("runs", [200, pytest.param(10_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("runs", [100, pytest.param(4_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("algorithm", [crossing, chosen], ids=["sparse vector", "selection"])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 5), ("replace", [0] * 3 + [7])])
 def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) -> None:
@@ -166,7 +166,7 @@ def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) ->
     assert epsilon_bound(one, two) <= 1
 
 
-@pytest.mark.parametrize("runs", [50, pytest.param(4000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("runs", [30, pytest.param(1_500, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile", "ladder"])
 def test_bounds(method: Any, runs: int) -> None:
     """One far row more: the upper bound found reveals little of it."""

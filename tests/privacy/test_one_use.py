@@ -203,7 +203,7 @@ LOSSES = st.fractions(min_value=Fraction(1, 1000), max_value=2, max_denominator=
 
 
 @pytest.mark.attack("get an answer that costs more than its price")
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(planned=LOSSES, claimed=LOSSES, asked=LOSSES)
 def test_whatever_a_plan_claims_its_answer_costs_what_its_question_does(
     planned: Fraction, claimed: Fraction, asked: Fraction
@@ -295,7 +295,7 @@ def test_a_session_and_a_curator_answer_questions_of_our_classes_alone(name: str
             session.above(question, threshold=0)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.recursive(st.just(0), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
 )

@@ -46,7 +46,7 @@ QUESTIONS: dict[str, Any] = {
 )
 @pytest.mark.parametrize(
     ("relation", "each"),
-    [("replace", 2), *(pytest.param(relation, 1, marks=pytest.mark.deep) for relation in ("add_remove", "replace"))],
+    [("replace", 3), *(pytest.param(relation, 1, marks=pytest.mark.deep) for relation in ("add_remove", "replace"))],
 )
 @pytest.mark.parametrize("cap", CAPS)
 def test_what_is_charged_is_what_the_plan_said_under_every_cap(cap: str, relation: str, each: int) -> None:
@@ -136,6 +136,7 @@ def test_every_kind_of_release_is_shown_again_by_the_command_line_and_a_new_proc
         assert release.question in again.explain(release.charge)
         for how in ("json",):
             assert main(["show", release.charge, "--format", how]) == 0, (release.question, how)
+    for release in [*told.values()][::2]:
         assert main(["explain", release.charge]) == 0, release.question
     for command in (
         ["budget"],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,13 @@ ATTACK = pytest.mark.attack(
 )
 
 
-def attack(name: str, place: Path, patch: pytest.MonkeyPatch, *, seed: int, each: int) -> Counter[str]:
-    """Ask `each` questions of every kind on a pair of neighbors; return how many there were, by what came of them."""
+def attack(
+    name: str, place: Path, patch: pytest.MonkeyPatch, *, seed: int, each: int, kinds: Sequence[str] = EVERY_KIND
+) -> Counter[str]:
+    """Ask `each` questions of these kinds on a pair of neighbors; return how many there were, by what came of them."""
     pair = open_neighbors(name, place, seed)
     drawn = Questions(random.Random(f"{name} {seed}"))
-    kinds = [kind for kind in EVERY_KIND if kind != "lists" or FORMATS[name].lists] * each
+    kinds = [kind for kind in kinds if kind != "lists" or FORMATS[name].lists] * each
     outcomes: Counter[str] = Counter()
     for kind in kinds:
         question = draw_question(drawn, kind)
@@ -50,18 +53,23 @@ def attack(name: str, place: Path, patch: pytest.MonkeyPatch, *, seed: int, each
 
 
 @ATTACK
-@pytest.mark.parametrize("name", ["csv", "frame"])
-def test_no_question_tells_neighbors_apart(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes = attack(name, tmp_path, monkeypatch, seed=5, each=1)
+@pytest.mark.parametrize(
+    ("name", "kinds"), [("csv", EVERY_KIND[::2]), ("frame", EVERY_KIND[1::2])], ids=["csv", "frame"]
+)
+def test_no_question_tells_neighbors_apart(
+    name: str, kinds: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each kind of question in one of two formats; the deep test asks all of them in all formats."""
+    outcomes = attack(name, tmp_path, monkeypatch, seed=5, each=1, kinds=kinds)
     assert not [words for words in outcomes if ": " in words]
-    assert outcomes["vectors"] >= 10
+    assert outcomes["vectors"] >= 5
 
 
 @ATTACK
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_thousand_questions_tell_no_neighbors_apart(
+def test_hundreds_of_questions_tell_no_neighbors_apart(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes = attack(name, tmp_path, monkeypatch, seed=100 + seed, each=4)

@@ -148,8 +148,8 @@ def measure_intervals(
     return float(np.mean(held)), float(np.mean(widths)) / 2 / float(np.quantile(errors, 0.95))
 
 
-@pytest.mark.each(8)
-@pytest.mark.parametrize("asks", [10, pytest.param(20, marks=pytest.mark.deep)])
+@pytest.mark.each(6)
+@pytest.mark.parametrize("asks", [6, pytest.param(20, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("loss", [{"rho": "0.1"}, {"epsilon": 1}], ids=["Gaussian", "Laplace"])
 @pytest.mark.parametrize(
     "formula",
@@ -163,6 +163,7 @@ def test_proofs_and_error_wider_than_need_be(formula: str, loss: dict[str, Any],
     text = f"SELECT k, {formula} AS v FROM people GROUP BY k"
     truth = dict(duckdb.connect().register("people", table).execute(text).fetchall())
     coverage, width = measure_intervals(text, truth, table, asks=asks, **loss)
-    # 2.6 deviations below .95, of 800 intervals and of 400
-    assert (0.93 if asks == 20 else 0.92) <= coverage <= 0.985
+    # 2.6 deviations either way of .95, and .985 at most of 800 intervals
+    slack = 2.6 * (0.95 * 0.05 / (40 * asks)) ** 0.5
+    assert 0.95 - slack <= coverage <= 0.965 + slack
     assert 0.9 <= width <= 1.15

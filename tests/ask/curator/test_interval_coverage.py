@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[Any, float, float]] = {
 }  # fmt: skip
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("groups", [600, pytest.param(20_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -99,6 +99,7 @@ def test_samples_are_covered_as_samples(groups: int) -> None:
         assert 0.95 - coverage_slack(groups) <= ((low <= truth) & (truth <= high)).mean() <= 0.99
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("groups", [200, pytest.param(5_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("level", [0.5, 0.9])
@@ -112,7 +113,7 @@ def test_quantiles_are_as_near_in_rows_as_they_say(level: float, loss: dict[str,
     assert (off <= estimate.errors(0.95)).mean() >= 0.95 - coverage_slack(groups)
 
 
-@pytest.mark.parametrize("asks", [150, pytest.param(4_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("asks", [60, pytest.param(1_500, marks=pytest.mark.deep)])
 def test_choices_are_as_near_in_rows_as_they_say(asks: int) -> None:
     counts = {"a": 12, "b": 9, "c": 5, "d": 2}
     table = curator(
@@ -153,7 +154,7 @@ def select_cells(cut: Cut, key: str, loss: dict[str, Any], *, asks: int, groups:
 
 
 @pytest.mark.each(3)
-@pytest.mark.parametrize("asks", [25, pytest.param(500, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("asks", [12, pytest.param(500, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("key", ["k", "name"])
 @pytest.mark.parametrize("cut", CUTS)
 def test_rows_that_noisy_values_select_are_covered_together(cut: str, key: str, asks: int) -> None:
@@ -169,7 +170,7 @@ def test_rows_that_noisy_values_select_are_covered_together(cut: str, key: str, 
     ("what", "truth"), [(sd.sum("x"), sum(X[:10])), (sd.mean("x"), np.mean(X[:10])), (sd.std("x"), np.std(X[:10]))],
     ids=["sum", "mean", "std"],
 )  # fmt: skip
-@pytest.mark.parametrize("asks", [6, pytest.param(300, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("asks", [6, pytest.param(120, marks=pytest.mark.deep)])
 def test_whatever_they_are_selected_by(what: Any, truth: float, asks: int) -> None:
     def by_value(asked: Any) -> Any:
         return asked.order_by(-col("v")).limit(30)

@@ -67,7 +67,7 @@ QUESTIONS: dict[str, tuple[Aggregation, list[tuple[str, ...]]]] = {
 }
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("exclude", [False, True])
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def _shares(plan: Any) -> list[Fraction]:
     return list(plan.procedure.allocation.shares)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("text", [SELECT, THREE], ids=["one question", "batch"])
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": "1/2"}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 def test_shares_are_equal_or_by_weight_and_sum_to_the_loss(text: str, loss: dict[str, Any]) -> None:
@@ -87,7 +88,7 @@ def test_no_split_of_a_grid_has_a_smaller_sum_of_relative_errors(scale: Any, siz
     people = _people()
     plan = people.plan(sd.sql(SELECT), epsilon=1, share="relative", scale=scale, assume_rows=1000)
     found = sum(error / size for error, size in zip(plan.error(0.95).values(), sizes, strict=True))
-    grid = [s for s in itertools.product(range(1, 11), repeat=3) if sum(s) == 12]
+    grid = [s for s in itertools.product(range(1, 7), repeat=3) if sum(s) == 8]
     assert found <= 1.05 * min(_weighted(people, shares, sizes) for shares in grid)
 
 
@@ -110,7 +111,7 @@ def test_a_plan_with_shares_is_asked_as_it_is_and_an_altered_one_is_not() -> Non
 
 
 @given(weights=st.lists(st.fractions(min_value=Fraction(1, 50), max_value=50), min_size=4, max_size=4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_any_weights_sum_to_the_loss_with_quantiles_and_private_keys(weights: list[Fraction]) -> None:
     held = curator(budget=sd.ApproxDP(100, "1e-3"))
     asked = S.agg(sd.count(), sd.mean("age"), sd.median("age"), sd.std("gain"))
@@ -217,6 +218,7 @@ def test_a_question_is_asked_with_its_shares_and_confirmed_before_the_charge() -
         people.ask(batch, confirm=stop)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("text", [SELECT, THREE], ids=["one question", "batch"])
 @pytest.mark.parametrize("share", ["relative", "error"])
 def test_an_answer_that_is_exact_at_equal_shares_is_not_starved(text: str, share: Any) -> None:

@@ -161,7 +161,7 @@ def whole() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(23)
 @pytest.mark.parametrize("seed", range(80))
 def test_the_keys_are_the_groups_of_a_table_of_all_declared_rows(seed: int, whole: duckdb.DuckDBPyConnection) -> None:
     rng = random.Random(seed)
@@ -235,6 +235,7 @@ def visits(rows: int = 3) -> Any:
     )
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize(
     ("text", "keys"),
     [
@@ -282,7 +283,7 @@ def events(zone: str = "UTC") -> Any:
     )
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"])
 @pytest.mark.parametrize(
     ("key", "where", "count"),

@@ -177,7 +177,7 @@ def plain(cell: Any) -> Any:
     return None if cell != cell else float(round(cell, 9))
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("text", ANSWERED)
 def test_it_is_what_duckdb_gives_over_the_released_table(release: Any, text: str) -> None:
     answer = release.query(text)
@@ -192,7 +192,13 @@ def test_nothing_else_is_read(release: Any, text: str) -> None:
     with pytest.raises(QuestionRefused):
         release.query(text)
     assert hidden_here.num_rows == 3
-    assert release.query("SELECT MAX(n) FROM answer").value == max(row["n"] for row in release.rows)
+
+
+def test_a_query_that_was_refused_leaves_the_next_as_it_is(release: Any) -> None:
+    for text in REFUSED[::9]:
+        with pytest.raises(QuestionRefused):
+            release.query(text)
+        assert release.query("SELECT MAX(n) FROM answer").value == max(row["n"] for row in release.rows)
 
 
 def test_it_is_free_and_stays_what_was_charged(people: Any, release: Any) -> None:
@@ -244,9 +250,9 @@ def test_a_released_column_keeps_its_interval(release: Any) -> None:
         assert {row["n_lower"] for row in release.query(text).interval(0.9).to_pylist()} == {None}, text
 
 
-@pytest.mark.parametrize("answers", [20, pytest.param(400, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("answers", [12, pytest.param(200, marks=pytest.mark.deep)])
 def test_computed_columns_cover_the_truth(people: Any, answers: int) -> None:
-    """At 80%, within four deviations: of the 80 sums of 4 regions in 20 answers 50 to 78 are covered, 1216 to 1344 of 1600."""
+    """At 80%, within four deviations: of the 48 sums of 4 regions in 12 answers 28 or more are covered, 595 to 685 of 800."""
     years = people.group_by("region", "year").agg(n=sd.count())
     by_region = "SELECT region, SUM(n) AS n FROM answer GROUP BY region"
     exact = people.ask(years, epsilon=10_000).query(by_region)

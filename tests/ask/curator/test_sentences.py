@@ -24,7 +24,7 @@ from sordino import local
 from sordino.core.noise.laws import DiscreteLaplace
 
 # Where 5% err by more than is stated, 12 of 50 or more do so once in 200,000 times; where 40% do, 99 of 100 times.
-RUNS, MISSES = 50, 11
+RUNS, MISSES = 30, 9
 AGES = [17 + (i * i) % 60 for i in range(300)]
 JOBS = ["cook", "nurse", "clerk"]
 

@@ -89,7 +89,7 @@ def assert_exact(source: Any, keys: list[str], how: str) -> None:
     assert [r["key"] for r in alone] == sorted(counts)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("form", ["arrow", "parquet", "pandas", "dicts"])
 def test_hostile_texts_show_as_they_are_grouped(form: str, how: str, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_hostile_texts_show_as_they_are_grouped(form: str, how: str, tmp_path: P
     assert_exact(sources[form], HOSTILE, how)
 
 
-@settings(max_examples=5, deadline=None, derandomize=True, database=None)
+@settings(max_examples=3, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(st.text(st.sampled_from(" \t\n\r\0o\u0301,01'\\\ue000\ue001"), max_size=4), min_size=1, unique=True),
     st.sampled_from(WAYS),
@@ -122,7 +122,7 @@ ODD: dict[str, tuple[list[Any], pa.DataType | None, list[str]]] = {
 }
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("kind", ODD)
 def test_cells_that_are_no_text_are_keys_by_their_text(kind: str, how: str) -> None:
@@ -145,7 +145,7 @@ def test_cells_that_are_no_text_are_keys_by_their_text(kind: str, how: str) -> N
 
 @pytest.mark.parametrize("how", WAYS)
 def test_a_text_of_more_than_a_thousand_characters_never_shows(how: str) -> None:
-    keys = ["e\u0301" * 500, "y" * 1001, "z" * 2_000_000, "oslo"]
+    keys = ["e\u0301" * 500, "y" * 1001, "z" * 200_000, "oslo"]
     held = protect(rows_of(keys), DOMAIN, neighbors="add_remove", unit=UNIT, seed=3, budget=sd.ApproxDP(10**6, "0.5"))
     found = held.ask(S.group_by("key", keys=how).agg(sd.count(), sd.median("x")), **LOSS).rows
     assert [(r["key"], r["count"], r["median_x"]) for r in found] == [("e\u0301" * 500, 12, 0), ("oslo", 21, 3)]

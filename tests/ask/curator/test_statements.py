@@ -149,7 +149,7 @@ def answer_and_duckdb(held: Any, text: str, **tables: pa.Table) -> tuple[list[An
     return cells_of(release.table), [tuple(row) for row in expected.fetchall()]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("text", FREE)
 def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:
     """At an epsilon of 100,000 a block, in values, names and, where ORDER BY says so, order."""
@@ -244,7 +244,7 @@ def test_a_released_column_keeps_its_interval_and_a_computed_one_has_none(rows: 
     assert any("chose these rows" in note for note in selected.notes)
 
 
-@pytest.mark.parametrize("answers", [20, pytest.param(400, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("answers", [20, pytest.param(200, marks=pytest.mark.deep)])
 def test_intervals_of_the_largest_of_many_equal_counts_cover_them(answers: int) -> None:
     """Alone at 80%, the largest of 40 equal counts would be within its interval once in 10^9 answers; together 8 of 10 are."""
     equal = pa.table({"shop": [f"s{i % 40:02}" for i in range(4000)]})
@@ -264,7 +264,7 @@ def test_intervals_of_the_largest_of_many_equal_counts_cover_them(answers: int) 
     for _ in range(answers):
         shown = shops.ask(sd.sql(top), epsilon=1).to_arrow(intervals=True, confidence=0.8).to_pylist()
         covered += all(row["n_lower"] <= 100 <= row["n_upper"] for row in shown)
-    # 8 of 10 or more are expected, within three deviations: at least 11 of 20, 296 of 400.
+    # 8 of 10 or more are expected, within three deviations: at least 11 of 20, 143 of 200.
     assert covered >= 0.8 * answers - 3 * (0.16 * answers) ** 0.5
 
 
@@ -314,6 +314,7 @@ WITH_PUBLIC = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("text", WITH_PUBLIC)
 def test_public_tables_are_read_outside_of_the_blocks_for_free(rows: pa.Table, text: str) -> None:
     domain = sd.Domain(
@@ -389,6 +390,7 @@ def test_a_hint_weighs_the_private_questions_of_its_select(rows: pa.Table) -> No
             visits.plan(sd.sql(wrong), epsilon=1)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("weights", [None, [1, 5], [3, 1]])
 def test_what_is_answered_from_declarations_alone_takes_no_share(rows: pa.Table, weights: list[int] | None) -> None:
     """Declared keys cost nothing, so the question beside them has the whole loss and the error of it."""

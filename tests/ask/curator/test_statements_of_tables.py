@@ -49,6 +49,7 @@ def protect(**changed: Any) -> Any:
     return sd.protect(ROWS, **{**stated, **changed})
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

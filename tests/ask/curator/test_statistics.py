@@ -55,7 +55,7 @@ def test_counts_and_sums(question: Any, loss: dict[str, Any], neighbors: str, ru
     assert (high - low).mean() <= 1.1 * 2 * expected
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -118,7 +118,7 @@ def test_small_groups_in_20000_runs(rows: int, mean: int, loss: dict[str, Any]) 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_through_ask_itself(neighbors: str, loss: dict[str, Any]) -> None:
-    table, runs = people(neighbors, loss, rows=300), 60
+    table, runs = people(neighbors, loss, rows=300), 25
     question = [sd.count("drop"), sd.sum("drop"), sd.mean("drop")]
     ages = [(i * 37) % 101 for i in range(300)]
     truth = {"count_drop": 300, "sum_drop": sum(ages), "mean_drop": sum(ages) / 300}
@@ -145,7 +145,7 @@ def test_outputs_of_neighbors_are_multiples_of_one_public_grid(base: int, loss: 
         table = curator(budget=budget, source=pa.table({"x": rows}), domain=domain)
         question = [sd.sum(col("x").clip(0, 2**52 + 1)), sd.count().alias("n")]
         seen.append(set())
-        for _ in range(25):
+        for _ in range(9):
             estimate = table.ask(question, **loss).outputs[0].estimate
             assert isinstance(estimate, WeightedSum)
             steps = [step for noisy in estimate.of for step in noisy.steps]

@@ -62,12 +62,12 @@ def run(seed: int, directory: Path, count: int) -> Counter[str]:
 @pytest.mark.each(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_accepted_is_answered(seed: int, tmp_path: Path) -> None:
-    seen = run(seed, tmp_path, 24)
-    assert seen["answered"] > 12  # many are refused: their constants are too large
+    seen = run(seed, tmp_path, 14)
+    assert seen["answered"] > 6  # many are refused: their constants are too large
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("seed", range(100, 112))
 def test_what_is_accepted_is_answered_of_many(seed: int, tmp_path: Path) -> None:
     run(seed, tmp_path, 200)
 
@@ -109,10 +109,10 @@ def test_what_is_accepted_of_one_value_a_unit_is_answered(seed: int, tmp_path: P
         path = store(tmp_path / f"{rows}.duckdb", physical, rows, rng)
         curator = people(path, domain, PrivacyUnit("id", max_rows=1))
         made = Questions(domain, rng)
-        for _ in range(24 if rows == 40 else 5):
+        for _ in range(12 if rows == 40 else 3):
             ask(curator, unit_question(made, rng), seen)
         curator.close()
-    assert seen["answered"] > 10, seen
+    assert seen["answered"] > 5, seen
 
 
 # ---- what was found: a constant that only rows of one kind reach made the engine fail for them
@@ -198,14 +198,14 @@ def test_sessions_and_searches_answer_too(seed: int, tmp_path: Path) -> None:
         except QuestionRefused:
             assert curator.domain[name].to_dict()["type"] == "real"  # declared too wide to be read without a resolution
     with curator.above_threshold(count=50, epsilon=1) as session:
-        for _ in range(40):
+        for _ in range(20):
             try:
                 asked = S.where(made.condition(1)).agg(rng.choice([sd.count(), sd.sum(made.number(2))]))
                 session.above(asked, threshold=rng.choice([Fraction(0), Fraction(10**60), Fraction(1, 3)]))
                 answered += 1
             except QuestionRefused:
                 assert session.open
-    assert answered > 10
+    assert answered > 4
     curator.close()
 
 
@@ -231,9 +231,9 @@ def test_joins_with_extreme_keys_answer_too(column: Any, cells: list[Any], kind:
         table, sd.Domain({"k": column, "n": sd.Integer(0, 9)}), budget=sd.PureDP(10**9), seed=1, public={"p": joined}
     )
     seen = Counter[str]()
-    for _ in range(25):
+    for _ in range(12):
         weight = col("p.w") * rng.choice(NUMBERS) + col("n")
         asked = curator.join("p", on="k", how=rng.choice(["inner", "left"])).where(weight > rng.choice(NUMBERS))
         ask(curator, asked.agg(sd.count(), sd.sum(weight.clip(-1, 10**60).clip(None, 5))), seen)
-    assert seen["answered"] > 3
+    assert seen["answered"] > 1
     curator.close()

@@ -119,6 +119,7 @@ def files(request: Any, tmp_path: Path) -> Files:
     return made
 
 
+@pytest.mark.each(2)
 def test_a_new_file_of_the_same_columns_is_followed(files: Files) -> None:
     people = files.open()
     assert exact(people) == (10, 20)
@@ -128,6 +129,7 @@ def test_a_new_file_of_the_same_columns_is_followed(files: Files) -> None:
     assert exact(people) == (4, 20)
 
 
+@pytest.mark.each(2)
 def test_a_file_that_is_gone_costs_nothing_and_may_come_back(files: Files) -> None:
     people = files.open()
     away = files.path.with_name("away")
@@ -195,7 +197,7 @@ def between_scans(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None], *
 MEDIAN = [sd.count().alias("n"), sd.median("x").alias("m")]  # several scans
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("name", HELD)
 def test_a_file_replaced_between_scans_is_not_seen(
@@ -211,7 +213,7 @@ def test_a_file_replaced_between_scans_is_not_seen(
     assert (round(value["n"]), round(value["m"])) == (30, 900)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("name", SCANNED)
 def test_a_file_written_to_between_scans_gives_no_answer(
@@ -257,7 +259,7 @@ def test_bad_text_is_mended_after_a_failure_of_another_cause(tmp_path: Path, mon
 
 
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(
     name=st.sampled_from(list(FORMATS)),

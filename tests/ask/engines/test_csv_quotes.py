@@ -82,7 +82,7 @@ def test_a_quoted_comma_loses_no_rows(tmp_path: Path) -> None:
 LINE = st.text(alphabet=st.sampled_from(list('""",, x0\'1')), max_size=20)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(LINE, min_size=20, max_size=80), LINE, st.integers(0, 30))
 def test_each_line_is_read_by_itself(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], odd: str, at: int
@@ -106,7 +106,7 @@ def test_the_grammar_reads_what_the_standard_writer_writes(cells: list[str]) -> 
     assert Csv(header=True, quote='"').cells(file.getvalue()) == [cell.strip(" ") for cell in cells]
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(17)
 @pytest.mark.parametrize("line", [*QUOTED.values(), *list(LINES.values())[::2]], ids=[*QUOTED, *list(LINES)[::2]])
 def test_one_added_line_moves_no_other_under_quoting(tmp_path: Path, line: bytes) -> None:
     def answers(lines: list[bytes]) -> list[list[list[Fraction]]]:

@@ -151,7 +151,7 @@ def store(path: Path, kind: str, values: list[str], names: Sequence[str] = ("x",
 
 
 @pytest.mark.attack("poison an answer by one row")
-@pytest.mark.each(7)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("kind", POISON, ids=lambda k: k[:14])
 def test_poison_in_every_physical_type_declared_type_and_operator(tmp_path: Path, kind: str) -> None:
     """The k poison rows move each answer by at most k times what one row may: all other rows count as before."""
@@ -196,6 +196,7 @@ READINGS: list[tuple[str, str, list[str], list[Any]]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("key", "kind", "cells", "read"), READINGS)
 def test_how_cells_are_read(tmp_path: Path, key: str, kind: str, cells: list[str], read: list[Any]) -> None:
     domain = sd.Domain({"x": declared("x")[key][0]})

@@ -57,7 +57,7 @@ def test_an_expression_that_fails_says_nothing_of_its_cells(store: Path) -> None
         protect(people.drop("gain"), DOMAIN)
 
 
-@pytest.mark.parametrize("each", [20, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("each", [60, pytest.param(1, marks=pytest.mark.deep)])
 def test_sql_is_read_and_written_alike_wherever_ibis_has_changed_sqlglot(each: int) -> None:
     changed, ours = "import ibis.backends.sql.dialects", "from ask.engines.sql_texts import print_texts"
     never, before, after = (

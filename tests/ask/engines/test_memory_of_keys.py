@@ -7,9 +7,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from places import ROOT
 
 
+@pytest.mark.deep
 def test_a_median_by_two_keys_of_a_date_fits_in_two_gigabytes(tmp_path: Path) -> None:
     """In a process of its own, as memory that others took would count: 15 GB were taken, for 600 rows."""
     program = textwrap.dedent("""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import random
 from decimal import Decimal
 from pathlib import Path
@@ -111,11 +112,9 @@ def check_joining(declared: str, first: str, others: list[str], folder: Path) ->
 
 
 @pytest.mark.attack("let one row decide how others are read", source="an added Parquet file of another type")
-@pytest.mark.each(19)
-@pytest.mark.parametrize("first", CELLS)
-@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize(("declared", "first"), list(itertools.product(DECLARED, CELLS))[::25])
 def test_a_file_that_joins_moves_no_row_of_another(declared: str, first: str, tmp_path: Path) -> None:
-    """For each declaration and type of a first file, one type of the second; every pair is tried by the deep test."""
+    """Of some declarations and types of a first file, one type of the second; the deep test tries every pair of types."""
     check_joining(declared, first, [random.Random(f"{declared} {first}").choice(sorted(CELLS))], tmp_path)
 
 
@@ -124,9 +123,12 @@ def test_a_file_that_joins_moves_no_row_of_another(declared: str, first: str, tm
 @pytest.mark.parametrize("first", CELLS)
 @pytest.mark.parametrize("declared", DECLARED)
 def test_no_file_of_any_type_that_joins_moves_a_row_of_another(declared: str, first: str, tmp_path: Path) -> None:
-    check_joining(declared, first, list(CELLS), tmp_path)
+    """Of three, a declaration and two types, each two are tried together: each second type is left to the next declaration."""
+    turn = list(DECLARED).index(declared) + list(CELLS).index(first)
+    check_joining(declared, first, list(CELLS)[turn % 2 :: 2], tmp_path)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("declared", "first", "second"),
     [
@@ -163,7 +165,7 @@ def test_files_whose_cells_are_read_alike_are_one_table(declared: str, first: st
 def test_other_files_are_refused_before_a_row_is_read(declared: str, first: str, second: str, tmp_path: Path) -> None:
     domain = DECLARED[declared][0]
     refusals = set()
-    for rows in (0, 1, 40):
+    for rows in (0, 40):
         write(tmp_path / "t", "a", CELLS[first])
         write(tmp_path / "t", "b", CELLS[second][:rows])
         with pytest.raises(DeclarationError) as refused:

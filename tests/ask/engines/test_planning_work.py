@@ -81,7 +81,7 @@ def _questions() -> Iterator[str]:
         yield f"SELECT {keys}, COUNT(DISTINCT word) FROM data WHERE {where} GROUP BY ALL"
 
 
-_QUESTIONS = random.Random(0).sample([*_questions()], 350)
+_QUESTIONS = random.Random(0).sample([*_questions()], 180)
 
 
 def joins_of(plan: Any) -> Iterator[str]:

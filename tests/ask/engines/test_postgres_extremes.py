@@ -176,8 +176,8 @@ def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
 
 
 def test_random_questions_have_the_answers_of_duckdb(postgres_database: str, tmp_path: Path) -> None:
-    found = run(postgres_database, tmp_path, 1, 2)
-    assert sum(found.values()) > 20
+    found = run(postgres_database, tmp_path, 1, 1)
+    assert sum(found.values()) > 10
 
 
 @pytest.mark.deep
@@ -193,7 +193,7 @@ def test_many_random_questions_have_the_answers_of_duckdb(postgres_server: postg
     assert set(found) == set(EveryKind(sd.Domain(FIXED), random.Random(0)).kinds), found
 
 
-@pytest.mark.parametrize("questions", [6, pytest.param(40, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("questions", [3, pytest.param(40, marks=pytest.mark.deep)])
 def test_what_only_the_server_holds_makes_no_question_fail(
     questions: int, postgres_database: str, tmp_path: Path
 ) -> None:
@@ -219,6 +219,7 @@ PAIRS: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("question", "cell"), PAIRS)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_one_row_moves_an_exact_answer_by_no_more_than_declared(
@@ -286,7 +287,7 @@ def test_a_primitive_is_written_as_it_was(build: Any, golden: str) -> None:
     assert golden in text, text
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("step", "lower", "upper"), FLOAT_BOUNDS)
 @pytest.mark.parametrize("kind", ["DOUBLE", "DECIMAL"])
 def test_steps_of_numbers_are_those_of_python(

@@ -264,7 +264,7 @@ def check_pair(kind: str, other: str, declared: Iterable[str]) -> None:
             assert unit_names(frame, name, count) == texts, (kind, odd, name)
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("pair", SAMPLE, ids=" beside ".join)
 def test_one_odd_cell_changes_how_no_other_is_read_in_pandas(pair: tuple[str, str]) -> None:
     check_pair(*pair, random.Random(str(pair)).sample(sorted(DECLARED), 3))
@@ -273,8 +273,8 @@ def test_one_odd_cell_changes_how_no_other_is_read_in_pandas(pair: tuple[str, st
 @pytest.mark.deep
 @pytest.mark.parametrize("kind", CELLS)
 def test_no_odd_cell_of_any_kind_changes_how_another_is_read_in_pandas(kind: str) -> None:
-    for other in CELLS:
-        check_pair(kind, other, DECLARED)
+    for place, other in enumerate(CELLS, list(CELLS).index(kind)):
+        check_pair(kind, other, sorted(DECLARED)[place % 2 :: 2])
 
 
 def arrow_types(kind: str) -> list[Any]:
@@ -375,7 +375,7 @@ def check_containers(kind: str, declared: Sequence[str], folder: Path) -> None:
             ], (held, name)
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("kind", CELLS)
 def test_a_cell_is_read_alike_in_every_container(tmp_path: Path, kind: str) -> None:
     check_containers(kind, sorted({"day", *random.Random(kind).sample(sorted(DECLARED), 2)}), tmp_path)

@@ -207,10 +207,10 @@ def test_files_of_any_kind_can_be_the_other_table(tmp_path: Path) -> None:
     pq.write_table(held["visits"], tmp_path / "visits.parquet")
     parquet = Source(str(tmp_path / "person.parquet"), "parquet")
     rules = Csv(header=True, null_values=("NA",))
-    for other in (parquet, Source(str(tmp_path / "person.csv"), "csv", None, rules)):
-        for own in (held["visits"], Source(str(tmp_path / "visits.parquet"), "parquet")):
-            found = answers({"visits": own, "person": other}, [q for q in QUESTIONS if q not in QUESTIONS[3:5]])
-            assert found == [e for i, e in enumerate(expected) if i not in (3, 4)]
+    others = (parquet, Source(str(tmp_path / "person.csv"), "csv", None, rules))
+    for own, other in zip((held["visits"], Source(str(tmp_path / "visits.parquet"), "parquet")), others, strict=True):
+        found = answers({"visits": own, "person": other}, [q for q in QUESTIONS if q not in QUESTIONS[3:5]])
+        assert found == [e for i, e in enumerate(expected) if i not in (3, 4)]
 
 
 def test_bad_text_in_the_other_parquet_file_fails_no_question(tmp_path: Path) -> None:

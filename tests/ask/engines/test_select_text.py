@@ -28,7 +28,7 @@ def hold(numbers: list[str]) -> pa.Table:
     return pa.table(cells | {name: pa.array(["a", "a", "b"]) for name in ("id", WORDS, KIN)})
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("seed", range(4))
 def test_each_select_is_written_as_sqlglot_writes_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng, seen = random.Random(seed), Counter[bool]()

@@ -282,13 +282,12 @@ def test_where_rows_are_stored_is_nothing() -> None:
     here = rows(20, rng, ids=("u", "v", None))
     there = persons(8, rng, ("u", "v", None))
     found = answers(here, there)
-    for _ in range(2):
-        rng.shuffle(here)
-        rng.shuffle(there)
-        assert answers(here, there) == found
+    rng.shuffle(here)
+    rng.shuffle(there)
+    assert answers(here, there) == found
     engine = engine_on(*tables(here, there))
     # As users ask: DuckDB binds each text anew.
-    assert [ask(engine, DOMAIN, bind(text)) for text in TEXTS[::4]] == found[::4]
+    assert [ask(engine, DOMAIN, bind(text)) for text in TEXTS[::9]] == found[::9]
     engine.close()
 
 

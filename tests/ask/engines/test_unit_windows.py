@@ -178,12 +178,11 @@ def test_no_unit_moves_an_answer_further_than_stated(relation: Relation, draws: 
 def test_the_order_of_rows_is_nothing() -> None:
     """Rows of one order are told apart by their cells, so none is chosen by where it is stored."""
     rng = random.Random(3)
-    for _ in range(2):
-        table = [{**row, "d": rng.choice(DAYS[1:4])} for row in rows(30, rng, ids=("u", "v", None))]
-        table += rng.sample(table, k=6)
-        before = exact(table)
-        rng.shuffle(table)
-        assert exact(table) == before
+    table = [{**row, "d": rng.choice(DAYS[1:4])} for row in rows(30, rng, ids=("u", "v", None))]
+    table += rng.sample(table, k=6)
+    before = exact(table)
+    rng.shuffle(table)
+    assert exact(table) == before
 
 
 def test_a_window_is_taken_before_the_cap_of_rows() -> None:

@@ -105,7 +105,8 @@ def sources(made: Rows, directory: Path) -> list[tuple[Any, dict[str, Any]]]:
 def test_text_that_is_not_utf8_is_missing(unit: PrivacyUnit | None, tmp_path: Path) -> None:
     made = rows(random.Random(7), [*BAD, *GOOD, None])
     truth = answers(table(missing(made)), unit)
-    for source, how in sources(made, tmp_path):
+    # Of rows and of units in turn: how a cell is read does not depend on them.
+    for source, how in sources(made, tmp_path)[unit is None :: 2]:
         assert answers(source, unit, **how) == truth
 
 

@@ -87,6 +87,7 @@ def test_no_unit_moves_sums_by_more_and_some_unit_by_as_much(
             assert (Fraction(l1), Fraction(l2_squared)) == (found.l1, found.l2_squared), (bounds, found)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("bounds", [(3, None, 2), (4, 2, 3), (None, 2, 2), (5, None, 2)])
 def test_exchanges_reach_the_bound_where_there_is_room(relation: Relation, bounds: Any) -> None:
@@ -160,7 +161,7 @@ def table(*units: tuple[str, Sequence[tuple[Any, ...]]]) -> pa.Table:
     return pa.table({n: pa.array([r[i] for r in rows], kind) for i, (n, kind) in enumerate(KINDS.items())})
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(15)
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: getattr(q, "describe", q.__repr__)()[:50])
 def test_no_small_neighbors_differ_by_more_than_declared(question: Any, unit: PrivacyUnit) -> None:

@@ -495,6 +495,7 @@ OVER: list[tuple[Callable[[Any], Any], str]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("words", "text"), OVER)
 def test_windows_in_python_are_those_of_sql(words: Callable[[Any], Any], text: str) -> None:
     """The same numbers at an epsilon of a million, and the same price and errors."""

@@ -125,7 +125,7 @@ def loss(plan: Any, moved: Sequence[Sequence[int]]) -> float:
     return found
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("unit", ["row", "two rows"])
 @pytest.mark.parametrize("grouped", [False, True], ids=["all", "groups"])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])

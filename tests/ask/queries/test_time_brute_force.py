@@ -18,7 +18,7 @@ from sordino import col
 from sordino.ask.curator.aggregation_procedure import exact_vectors
 from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
 from sordino.ask.queries.build import Selection, as_aggregation
-from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation
+from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation, Sensitivity
 
 S = Selection()
 T, D = col("t"), col("d")
@@ -82,13 +82,18 @@ def selects(unit: PrivacyUnit | None) -> list[tuple[CompiledQuery, Any]]:
     return trees
 
 
+@functools.cache
+def bounds_of(neighbors: Neighbors) -> list[list[Sensitivity]]:
+    """Return, for each question, the sensitivity of each of its parts."""
+    of_questions = [compile_query(asked, DOMAIN).bound(neighbors).sensitivities for asked in QUESTIONS]
+    return [[s for several in parts for s in several] for parts in of_questions]
+
+
 def check(neighbors: Neighbors, pairs: list[tuple[Any, Any]]) -> Counter[int]:
     """Hold each pair's distance against each part's sensitivity; count the pairs that reach it."""
     reached: Counter[int] = Counter()
     for one, other in pairs:
-        for place, asked in enumerate(QUESTIONS):
-            found = compile_query(asked, DOMAIN)
-            bounds = [s for several in found.bound(neighbors).sensitivities for s in several]
+        for place, (asked, bounds) in enumerate(zip(QUESTIONS, bounds_of(neighbors), strict=True)):
             for bound, a, b in zip(bounds, one[place], other[place], strict=True):
                 moved = sum((abs(x - y) for x, y in zip(a, b, strict=True)), Fraction(0))
                 assert moved <= bound.l1, (asked.describe(), neighbors.relation)

@@ -33,7 +33,7 @@ CASES: dict[str, tuple[Event, brute.Pair]] = {
 }
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.7])
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.4, 1.0])

@@ -46,6 +46,7 @@ LISTS = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("names", LISTS, ids=lambda names: " + ".join(names))
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.65, 1.2, 2.5])
 def test_delta_is_that_of_enumeration(names: list[str], epsilon: float) -> None:
@@ -54,6 +55,7 @@ def test_delta_is_that_of_enumeration(names: list[str], epsilon: float) -> None:
     assert truth * (1 - 1e-9) - 1e-15 <= found <= truth * 1.001 + 1e-11
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("names", LISTS, ids=lambda names: " + ".join(names))
 @pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6])
 def test_epsilon_is_the_least_that_holds(names: list[str], delta: float) -> None:
@@ -257,7 +259,7 @@ def ours(items: list[tuple[str, int, float, float]]) -> list[Event]:
     return events
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_lists_agree_with_dp_accounting(seed: int) -> None:
     """Within 1e-3 above the oracle's upper bound, and never below its lower one, at continuous noise's scale."""

@@ -39,7 +39,7 @@ def coverage(law: NoiseLaw, truth: int, confidence: float, least: int | None, mo
     )
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(13)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("least", "most"), [(0, None), (None, 0), (0, 7), (0, 60), (0, 1)])
@@ -120,12 +120,14 @@ def test_a_value_that_was_chosen_among_many_errs_as_the_worst_of_them() -> None:
 
 @pytest.mark.parametrize("rising", [False, True], ids=["largest", "smallest"])
 @pytest.mark.parametrize("apart", [0, 8, 500], ids=["equal", "near", "apart"])
-def test_the_first_rows_in_order_are_covered_together_with_upper_ends_for_these_alone(apart: int, rising: bool) -> None:
+@pytest.mark.parametrize("runs", [250, pytest.param(2_000, marks=pytest.mark.deep)])
+def test_the_first_rows_in_order_are_covered_together_with_upper_ends_for_these_alone(
+    apart: int, rising: bool, runs: int
+) -> None:
     """Of 30 groups the 3 largest, or smallest: seeded, and it would alarm falsely for one seed in 10^6."""
     law = DiscreteLaplace(Fraction(8))
     rng = Rng.seeded(35)
     true = np.arange(30) * apart + 2000
-    runs = 600
     held = 0
     for noise in law.sample(rng, size=30 * runs).reshape(runs, 30):
         noisy = true + noise
@@ -173,6 +175,7 @@ SHOWN: list[CountLaw] = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("law", SHOWN, ids=str)
 def test_counts_that_keys_are_shown_by_are_covered_given_that_they_show(law: CountLaw, confidence: float) -> None:

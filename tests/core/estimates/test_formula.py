@@ -41,7 +41,7 @@ def noisy(truth: int, law: NoiseLaw, rng: Rng, *, runs: int, least: int | None =
 
 @pytest.fixture
 def runs(request: pytest.FixtureRequest) -> int:
-    return 2000 if request.node.get_closest_marker("deep") else 600
+    return 2000 if request.node.get_closest_marker("deep") else 300
 
 
 def number(text: str) -> list[Any]:
@@ -108,10 +108,10 @@ def test_the_interval_of_a_distance_covers_as_often_as_it_says(
 def test_a_true_value_at_a_turning_point_is_covered(tree: Any) -> None:
     """What turns at 0 reaches 0 in its interval, though no draw of the noise may hit it."""
     rng, law = Rng.seeded(5), DiscreteLaplace(Fraction(100_000))
-    of = tuple(Noisy(noisy(5 * 10**6, law, rng, runs=300).steps, Fraction(1), law) for _ in range(2))
+    of = tuple(Noisy(noisy(5 * 10**6, law, rng, runs=150).steps, Fraction(1), law) for _ in range(2))
     ends = Formula(tree, of).intervals(0.95)
-    held = sum(low is not None and high is not None and low <= 0 <= high for low, high in ends) / 300
-    assert held >= 0.88  # 5 deviations below .95
+    held = sum(low is not None and high is not None and low <= 0 <= high for low, high in ends) / 150
+    assert held >= 0.86  # 5 deviations below .95
 
 
 def test_a_ratio_whose_denominator_may_be_zero_has_no_ends() -> None:
@@ -192,7 +192,7 @@ TREES = st.recursive(
 
 
 @given(TREES, st.lists(st.tuples(st.integers(-(10**18), 10**18), st.integers(-2, 2)), min_size=1, max_size=3))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_no_formula_fails_whatever_was_released(tree: Any, rows: list[tuple[int, int]]) -> None:
     law = DiscreteLaplace(Fraction(3, 2))
     of = tuple(Noisy(tuple(row[i] for row in rows), Fraction(1), law) for i in (0, 1))

@@ -19,7 +19,7 @@ from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 
-RUNS = 4000
+RUNS = 2_000
 
 
 @pytest.mark.each(5)
@@ -81,7 +81,7 @@ def test_two_laplace_tail_is_the_integral(a: float, b: float, t: float) -> None:
 
 
 @given(a=st.floats(0, 1e6), b=st.floats(0, 1e6), t=st.floats(-1, 1e7))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_two_laplace_tail_is_a_probability_above_each_part(a: float, b: float, t: float) -> None:
     tail = float(two_laplace_tail(a, b, t))
     assert 0 <= tail <= 1

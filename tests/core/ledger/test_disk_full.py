@@ -44,7 +44,14 @@ while True:
 
 
 @pytest.mark.parametrize(
-    ("room", "answer"), [(20_000, 10), (50_000, 10), (50_000, 3_000), (90_000, 9_000), (120_000, 70_000)]
+    ("room", "answer"),
+    [
+        (20_000, 10),
+        pytest.param(50_000, 10, marks=pytest.mark.deep),
+        (50_000, 3_000),
+        pytest.param(90_000, 9_000, marks=pytest.mark.deep),
+        (120_000, 70_000),
+    ],
 )
 def test_a_full_disk_refuses_what_it_cannot_hold(room: int, answer: int, tmp_path: Path) -> None:
     path = tmp_path / "people.ledger"

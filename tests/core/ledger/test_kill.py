@@ -68,8 +68,8 @@ def _crash(project: Path, kills: int) -> None:
     assert ledger.spent() == sd.PureDP(Fraction(EPSILON) * len(charges))
 
 
-def test_a_few_kills(project: Path) -> None:
-    _crash(project, 2)
+def test_a_kill(project: Path) -> None:
+    _crash(project, 1)
 
 
 @pytest.mark.deep
@@ -77,10 +77,10 @@ def test_many_kills(project: Path) -> None:
     _crash(project, 60)
 
 
-def test_two_asks_fit_and_the_third_is_refused(project: Path) -> None:
+def test_one_ask_fits_and_the_next_is_refused(project: Path) -> None:
     codes = []
-    for i in range(3):
-        command = [sys.executable, "-m", "sordino", "ask", SQL, "--epsilon", "1", "--quiet"]
+    for i in range(2):
+        command = [sys.executable, "-m", "sordino", "ask", SQL, "--epsilon", "2", "--quiet"]
         environment = {**os.environ, "PYTHONHASHSEED": str(i)}
         codes.append(subprocess.run(command, cwd=project, env=environment, capture_output=True, check=False).returncode)
-    assert codes == [0, 0, 4]
+    assert codes == [0, 4]

@@ -23,7 +23,7 @@ EVERY = pytest.mark.parametrize("case", MECHANISMS, ids=lambda c: c.name)
 
 @EVERY
 def test_law_by_chi_square(case: MechanismCase) -> None:
-    count = 200_000
+    count = 80_000
     found = draws(case, (5,), count, seed=11)[:, 0] - 5
     reach = max(1, case.made.law.error(0.9))
     step = max(1, 2 * reach // 60)
@@ -40,7 +40,7 @@ def test_law_by_chi_square(case: MechanismCase) -> None:
 @EVERY
 def test_law_by_scores(case: MechanismCase) -> None:
     """Mean, spread and sign, each against its standard error: 4.5 sigma is one false alarm in 147,000."""
-    count = 200_000
+    count = 80_000
     noise = draws(case, (0,), count, seed=12)[:, 0].astype(float)
     deviation = math.sqrt(case.made.law.variance())
     assert abs(noise.mean()) < 4.5 * deviation / math.sqrt(count)
@@ -57,7 +57,7 @@ def test_error_is_covered_and_no_larger_than_needed(case: MechanismCase, confide
     error = case.made.law.error(confidence)
     assert case.made.law.tail(error) <= 1 - confidence + 1e-12
     assert error == 0 or case.made.law.tail(error - 1) > 1 - confidence - 1e-9
-    count = 100_000
+    count = 40_000
     beyond = float((np.abs(draws(case, (0,), count, seed=13)) > error).mean())
     assert beyond <= 1 - confidence + 4.5 * math.sqrt(confidence * (1 - confidence) / count)
 
@@ -87,7 +87,7 @@ def audit(case: MechanismCase, count: int) -> float:
 def test_audit_has_teeth() -> None:
     """The same audit finds most of a true epsilon, so a mechanism that claimed half of its loss would be caught."""
     case = MECHANISMS[0]
-    here, there = (draws(case, at, 300_000, seed)[:, 0] for at, seed in (((0,), 14), (case.neighbor, 15)))
+    here, there = (draws(case, at, 150_000, seed)[:, 0] for at, seed in (((0,), 14), (case.neighbor, 15)))
     assert audited_epsilon(here, there, 0.0, ALARM) > 0.9 * case.epsilon
 
 

@@ -138,7 +138,7 @@ def _tables(values: int, most: int) -> list[Table]:
     return [t for n in range(most + 1) for t in itertools.combinations_with_replacement(range(values), n)]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("levels", LEVELS, ids=str)
@@ -177,6 +177,7 @@ def test_the_loss_in_two_groups(relation: Relation) -> None:
     assert 0.6 < widest <= 1 + 1e-12
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("levels", LEVELS, ids=str)
 def test_errors_are_no_more_than_stated(levels: tuple[Fraction, ...]) -> None:
     made, both = _made(levels, "replace"), (0, len(levels) - 1)

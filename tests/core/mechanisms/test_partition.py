@@ -32,7 +32,7 @@ def test_pieces_cover_and_bound(parts: int, bits: int, splits: bool, monkeypatch
         monkeypatch.setattr(module, "PARTS", parts)
     monkeypatch.setattr(tie_places, "_BITS", bits)
     rng = np.random.default_rng(parts)
-    for _ in range(120):
+    for _ in range(40):
         high, finer = int(rng.integers(1, 120)), int(rng.integers(1, 7))
         known = _random(rng, high)
         most = known.rows * parts * finer

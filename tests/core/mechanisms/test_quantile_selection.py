@@ -72,6 +72,7 @@ def _check_law(counts: dict[Any, int], expected: dict[Any, float]) -> None:
     assert chi_square_tail(statistic, max(1, len(pairs) - 1)) > ALARM
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("unit", [ROW, PAIR], ids=["row", "two rows"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("level", LEVELS, ids=str)
@@ -182,7 +183,7 @@ def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytes
     for outcome, chance in law(made, table, 0, 5, 3).items():
         expected[tuple(v for v, _ in outcome)] += chance
     rng, found = Rng.seeded(6), collections.Counter[tuple[int, ...]]()
-    for _ in range(2 * draws):
+    for _ in range(draws):
         found[tuple(made.release(Counted([table], 0, 5, (3, 1)), low=0, high=5, rng=rng)[0])] += 1
     _check_law(found, dict(expected))
 
@@ -256,12 +257,12 @@ def test_the_mean_rank_error_is_that_of_the_law() -> None:
 @pytest.mark.each(2)
 @pytest.mark.parametrize("levels", [HALF, (F(1, 4), F(3, 4)), THREE], ids=["one", "two", "three"])
 def test_the_stated_rank_error_holds(levels: tuple[Fraction, ...]) -> None:
-    """At 50% and 90%, on a table that is bad for it: few rows, ties, a wide domain. 400 draws each."""
+    """At 50% and 90%, on a table that is bad for it: few rows, ties, a wide domain. 150 draws each."""
     table = (1,) * 30 + (2,) * 30 + (3,) * 30 + (4,) * 30
     low, high, rows = 0, 2**30, len(table)
     made = QuantileSelection(levels, F(1), ROW["replace"], groups=1)
     rng = Rng.seeded(12)
-    drawn = [made.release(Counted([table], low, high, (1,)), low=low, high=high, rng=rng)[0] for _ in range(400)]
+    drawn = [made.release(Counted([table], low, high, (1,)), low=low, high=high, rng=rng)[0] for _ in range(150)]
     for place, level in enumerate(levels):
         stages = made.error_stages(place, values=high - low + 1, rows=rows)
         for confidence in (0.5, 0.9):
@@ -272,7 +273,7 @@ def test_the_stated_rank_error_holds(levels: tuple[Fraction, ...]) -> None:
                 a, b = sum(x < v for x in table), sum(x <= v for x in table)
                 off += max(0.0, a - aim, aim - b) > bound
             chance = 1 - confidence
-            assert off <= 400 * chance + 5 * math.sqrt(400 * chance * confidence)
+            assert off <= 150 * chance + 5 * math.sqrt(150 * chance * confidence)
 
 
 def test_a_single_bound_by_hand() -> None:

@@ -104,7 +104,7 @@ def test_law_by_chi_square(made: SparseVector, count: int) -> None:
     assert chi_square_tail(statistic, len(kinds) - 1) > ALARM
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     "made",
     [ONE, TWO, SparseVector(Fraction(2), Fraction(3), 2), COUNTS, SparseVector(Fraction(3, 2), Fraction(2), 1, True)],

@@ -41,6 +41,7 @@ def weigh(law: DiscreteLaplace | DiscreteGaussian) -> tuple[list[Decimal], Decim
 LAWS = [*map(DiscreteLaplace, SCALES), *map(DiscreteGaussian, VARIANCES)]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_tails_errors_and_variances_are_the_sums(law: DiscreteLaplace | DiscreteGaussian) -> None:
     tails, variance = weigh(law)

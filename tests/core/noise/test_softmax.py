@@ -87,7 +87,7 @@ def test_law_where_few_tickets_are_sure(
     weights=st.lists(st.integers(0, 5) | st.integers(1, 2**70) | st.integers(2**3000, 2**3001), min_size=8, max_size=8),
     plain=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_tickets_bound_the_exact_shares(gaps: list[int], rate: Fraction, weights: list[int], plain: bool) -> None:
     """Never fewer than the exact share, never more sure ones, and few in vain."""
     used = None if plain or not any(weights[: len(gaps)]) else weights[: len(gaps)]
@@ -107,7 +107,7 @@ def test_tickets_bound_the_exact_shares(gaps: list[int], rate: Fraction, weights
 
 def test_exp_keeps_well_within_the_pad() -> None:
     """The one thing asked of NumPy: exp to 2^-45 relative, 8,000 times tighter than the pad."""
-    x = np.concatenate([-np.linspace(0, 700, 5001), -np.geomspace(1e-18, 700, 2000)])
+    x = np.concatenate([-np.linspace(0, 700, 1501), -np.geomspace(1e-18, 700, 600)])
     with localcontext() as context:
         context.prec = 40
         truth = [Decimal(v).exp() for v in x.tolist()]

@@ -176,7 +176,7 @@ def test_another_library_is_audited_as_it_is() -> None:
     def audited(scale: float) -> Any:
         measure = dp.m.make_laplace(*space, scale=scale)
         return audit_function(
-            lambda x, n: [measure(x) for _ in range(n)], 0, 1, epsilon=1, samples=4000, subject="OpenDP"
+            lambda x, n: [measure(x) for _ in range(n)], 0, 1, epsilon=1, samples=2000, subject="OpenDP"
         )
 
     assert not audited(1.0).violated

@@ -85,9 +85,9 @@ def test_one_discrete_gaussian_by_its_own_law_whatever_the_shift(sigma: float, s
 
 
 def test_random_lists_of_noises_never_pass_it_more_often() -> None:
-    """25 lists, by enumeration of their products; the neighbors may differ by less than the event says."""
+    """Ten lists, by enumeration of their products; the neighbors may differ by less than the event says."""
     draw, tightest = random.Random(11), 0.0
-    for _ in range(25):
+    for _ in range(10):
         events: list[Event] = []
         laws: list[Law] = []
         for _ in range(draw.choice([1, 2, 2, 3])):
@@ -244,6 +244,7 @@ def test_the_power_of_a_test_of_gaussian_noise_is_near_the_exact_one(rho: float)
     assert said <= 1.001 * power
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("cells", "shift"), [(1, 1000), (40, 1), (3, 200)])
 @pytest.mark.parametrize("rho", [0.01, 0.3, 1, 3])
 def test_the_power_against_finer_steps_is_that_of_the_continuous_law(rho: float, cells: int, shift: int) -> None:

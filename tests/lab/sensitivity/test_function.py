@@ -195,7 +195,7 @@ curved = st.recursive(
 )
 
 
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(text=curved, lower=st.integers(-4, 3), width=st.sampled_from([0.25, 1, 2, 5]))
 def test_no_two_points_beat_the_bound_of_curves(text: str, lower: int, width: float) -> None:
     result = function_sensitivity(text, lower=lower, upper=lower + width)

@@ -10,6 +10,7 @@ import pytest
 
 from sordino import sensitivity as sens
 from sordino.errors import DeclarationError
+from sordino.lab.sensitivity import neighborhoods
 from sordino.lab.sensitivity.moves import moves_from
 from sordino.lab.sensitivity.neighborhoods import list_neighborhoods, list_values
 from sordino.lab.sensitivity.statistics import statistic_from
@@ -81,7 +82,8 @@ def test_a_table_without_neighbors_cannot_move() -> None:
     assert [(row.neighbors, row.local) for row in found.rows] == [((), 0)]
 
 
-def test_large_universes_are_refused() -> None:
+def test_large_universes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighborhoods, "MOST_PAIRS", 2_000)
     with pytest.raises(DeclarationError, match="small universes"):
         list_neighborhoods("max", range(40), size=20, neighbors="replace", within=1)
 

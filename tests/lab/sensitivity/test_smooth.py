@@ -111,7 +111,7 @@ def neighboring(draw: st.DrawFn) -> tuple[str, list[float], list[float]]:
     return relation, first, [*shared, draw(values)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(pair=neighboring(), query=st.sampled_from(QUERIES), beta=st.sampled_from([1e-6, 0.01, 0.1, 0.5, 2.0]))
 def test_smooth_and_at_least_the_change_seen(
     pair: tuple[str, list[float], list[float]], query: str, beta: float

@@ -57,13 +57,20 @@ def describe(text: str, tables: Mapping[str, Sequence[tuple[str, str]]]) -> list
 
     Raises QuestionRefused, with DuckDB's message about the text, where it cannot be run.
     """
+    return list(_describe(text, tuple((name, tuple(columns)) for name, columns in tables.items())))
+
+
+# A statement is read, planned and, when it is asked, planned again: each asks for the same columns several times. They follow
+# from the text and declared names alone.
+@functools.lru_cache(maxsize=256)
+def _describe(text: str, tables: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]) -> tuple[tuple[str, str], ...]:
     import duckdb
 
     connection = shared_instance("outer").root.cursor()
     refusal = ""
     items: list[tuple[str, str]] = []
     try:
-        for name, columns in tables.items():
+        for name, columns in tables:
             typed = ", ".join(f"{quote_name(column)} {kind}" for column, kind in columns)
             connection.execute(f"CREATE TEMP TABLE {quote_name(name)} ({typed})")
         description = f"DESCRIBE {text}"
@@ -79,7 +86,7 @@ def describe(text: str, tables: Mapping[str, Sequence[tuple[str, str]]]) -> list
         connection.close()
     if refusal:
         raise QuestionRefused(f"what surrounds the private questions cannot be run: {refusal}")
-    return items
+    return tuple(items)
 
 
 def check_cells(items: Sequence[tuple[str, str]]) -> None:

@@ -22,8 +22,10 @@ def bisect_arrays(inside: Callable[[Any], Any], within: Any, outside: Any, *, ha
     """
     bits = 4 if within.size * terms <= _FEW else 1
     parts = np.arange(2**bits + 1).reshape(-1, *(1 for _ in within.shape)) / 2**bits
+    places = np.arange(within.size)
     for _ in range(-(-halvings // bits)):
         points = within * (1 - parts) + outside * parts
-        holds = np.logical_and.accumulate(inside(points[1:-1])).sum(axis=0)[None]
-        within, outside = (np.take_along_axis(points, holds + k, axis=0)[0] for k in (0, 1))
+        holds = np.logical_and.accumulate(inside(points[1:-1])).sum(axis=0).ravel()
+        rows = points.reshape(len(points), -1)
+        within, outside = (rows[holds + k, places].reshape(within.shape) for k in (0, 1))
     return outside

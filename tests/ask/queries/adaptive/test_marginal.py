@@ -51,7 +51,7 @@ def test_no_neighbor_moves_further_than_the_sensitivity(relation: Relation, rows
     most = {"marginals": (0.0, 0.0), "distances": (0.0, 0.0)}
     for query, name in ((MarginalQuery(TABLES), "marginals"), (Distances(TABLES, models), "distances")):
         bound = query.sensitivity(DOMAIN, neighbors)
-        for _ in range(400):
+        for _ in range(150):
             base = [possible[i] for i in rng.integers(0, len(possible), 4)]
             one = [possible[i] for i in rng.integers(0, len(possible), rows)]
             two = [possible[i] for i in rng.integers(0, len(possible), rows)] if relation == "replace" else []

@@ -138,7 +138,7 @@ def nested(frames: int, call: Any) -> Any:
     return call() if frames == 0 else nested(frames - 1, call)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("kind", ["+", "clip", "abs", "and", "or", "not", "mixed"])
 def test_whatever_depth_is_let_through_can_be_computed(kind: str) -> None:
     """No question that is charged may then fail because SQL is written by recursion: also below 150 frames of others."""

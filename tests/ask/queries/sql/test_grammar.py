@@ -100,6 +100,7 @@ def _delta(example: str) -> str | None:
     return "1e-6" if "town," in example else None
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("text", AROUND)
 def test_statements_around_questions_are_planned(tables: dict[str, sd.Curator], text: str) -> None:
     plan = tables["people"].plan(sd.sql(text.rstrip(";")), epsilon=1)

@@ -373,7 +373,7 @@ def test_each_character_of_a_batch_is_lexed_a_few_times_however_many_statements_
         return tokenize(self, text)
 
     monkeypatch.setattr(Dialect, "tokenize", count)
-    for statements in (10, 300):
+    for statements in (10, 100):
         lexed.clear()
         text = ";\n".join(f"SELECT COUNT(*) FROM t WHERE x = {statements + i}" for i in range(statements))
         for one in sd.sql(text).statements():
