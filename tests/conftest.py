@@ -18,6 +18,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+import doctest_files
 import postgres_server as postgres
 import spark_session
 from attack_table import label_attacks, summarize
@@ -140,6 +141,11 @@ def name_share(nodeid: str) -> str:
     """Name the share of the tests that goes to one worker as a whole: a file, or all files that need one Java machine."""
     file = nodeid.partition("::")[0]
     return "spark" if Path(file).name.startswith("test_spark") else file
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # What stands in this file is asked of the files below tests alone.
+    config.pluginmanager.register(doctest_files)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
