@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -114,13 +113,6 @@ def running(
         server.should_exit = True
         thread.join(100)
         assert not thread.is_alive()
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def with_tokens(store: str) -> str:

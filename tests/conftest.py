@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import itertools
@@ -20,6 +21,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+import doctest_files
 import postgres_server as postgres
 import spark_session
 from attack_table import label_attacks, summarize
@@ -49,7 +51,8 @@ os.environ.setdefault("SSL_CERT_FILE", str(Path(__file__).parent / "data" / "aut
 
 
 # Collecting garbage took a third of the time in which tests are collected, and a tenth of that in which they run: modules, tests
-# and parameters are a million objects that no collection frees.
+# and parameters are a million objects that no collection frees. While tests are collected there is none.
+gc.disable()
 gc.set_threshold(50_000, 20, 20)
 
 
@@ -159,6 +162,11 @@ def needs_spark(file: str) -> bool:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # What stands in this file is asked of the files below tests alone.
+    config.pluginmanager.register(doctest_files)
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Let each worker begin to collect at another test file, and go round.
 
@@ -201,11 +209,16 @@ def pytest_collection_finish() -> None:
     """Take what is loaded by now out of every later collection of garbage: it stays to the end."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Let all go at the end, after pytest has collected: libraries would tell of what they take for leaks."""
+    """End a worker at once; in a process without workers let all go, or libraries would tell of what they take for leaks."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # All is reported by now. Python would take a worker's million objects apart one by one, for five seconds.
+        atexit._run_exitfuncs()
+        os._exit(0)
     gc.unfreeze()
 
 

@@ -16,13 +16,8 @@ from pathlib import Path
 import httpx
 import uvicorn
 
+from ports import free_port, wait_for_port
 from serving import Served, served
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -70,13 +65,8 @@ class KillableServer:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def wait(self) -> None:
-        for _ in range(6000):
-            try:
-                if httpx.get(f"{self.url}/healthz", timeout=1).status_code == 200:
-                    return
-            except httpx.TransportError:
-                time.sleep(0.05)
-        raise AssertionError("the server did not come up")
+        wait_for_port(self.port, self.process)
+        assert httpx.get(f"{self.url}/healthz", timeout=300).status_code == 200
 
     def kill(self) -> None:
         assert self.process is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,10 @@ from sordino.serve.server.curator_service import CuratorService
 from sordino.serve.server.database import ServerDatabase
 from sordino.serve.server.http_app import curator_app
 from sordino.serve.server.opening import open_service
+
+# httpx looks for sniffio at each request. Where it is not installed every finder of modules is asked, pytest's among them.
+_modules: dict[str, Any] = sys.modules
+_modules.setdefault("sniffio", None)
 
 PROJECT = """
 [budgets.people]

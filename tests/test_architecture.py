@@ -352,6 +352,10 @@ def exported() -> list[str]:
     return sorted(name for name in importlib.import_module("sordino").__all__ if not name.startswith("__"))
 
 
+def test_every_file_is_imported() -> None:
+    assert [importlib.import_module(name).__name__ for name in sorted(PATHS)] == sorted(PATHS)
+
+
 def test_an_exported_name_is_never_that_of_a_module() -> None:
     api = importlib.import_module("sordino")
     modules = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from collecting import free_port
+from ports import free_port
 from serving import Served
 from sordino.serve.workbench.workbench_app import workbench_app
 

@@ -35,7 +35,8 @@ _ASKED = {
 
 
 @pytest.mark.parametrize(
-    "command", [pytest.param(command, marks=[pytest.mark.deep] * (command == "bounds")) for command in _ASKED]
+    "command",
+    [pytest.param(command, marks=[pytest.mark.deep] * (command in ("bounds", "synth fit"))) for command in _ASKED],
 )
 def test_a_question_stopped_in_the_engine_is_130(command: str, census: Path) -> None:
     """The engine is at work on a query that takes hours when the signal comes."""

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from browsing import opened_browser, opened_page
-from collecting import KEY, UNTIL, free_port, running, task_of, with_tokens
+from collecting import KEY, UNTIL, running, task_of, with_tokens
+from ports import free_port
 from sordino.core.noise.rng import Rng
 from sordino.local.collector.pages import POLICY
 from sordino.local.collector.report_store import Store

@@ -7,8 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from html import unescape
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import httpx
 import pytest
 
 import sordino as sd
-from collecting import free_port
+from ports import free_port, wait_for_port
 from serving import COUNT, write_project
 from sordino.cli.main import main
 from sordino.core.errors import BudgetExhausted
@@ -34,11 +32,7 @@ def start(*arguments: str, group: str = "") -> tuple[subprocess.Popen[str], str]
     port = free_port()
     command = [sys.executable, "-m", "sordino", *group.split(), "serve", *arguments, "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    for _ in range(2400):
-        with suppress(httpx.HTTPError):
-            httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5)
-            break
-        time.sleep(0.05)
+    wait_for_port(port, process)
     return process, f"http://127.0.0.1:{port}"
 
 

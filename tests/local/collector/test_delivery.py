@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from collecting import free_port, running, task_of
+from collecting import running, task_of
+from ports import free_port
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError, SordinoError
 from sordino.local import GRR, Client, ClientLedger, NotDelivered, Task

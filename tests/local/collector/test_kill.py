@@ -15,7 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from collecting import LABELS, free_port, reports_of, task_of, with_tokens
+from collecting import LABELS, reports_of, task_of, with_tokens
+from ports import free_port
 from sordino.core.noise.rng import Rng
 from sordino.local.collector.report_store import Store
 from sordino.local.reports import Reports

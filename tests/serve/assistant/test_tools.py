@@ -20,7 +20,8 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 import sordino as sd
-from far import far_project, free_port
+from far import far_project
+from ports import free_port, wait_for_port
 from serving import COUNT, Served, served
 from sordino.errors import NotAllowed
 from sordino.serve.assistant.backends import AssistantBackend, RemoteBackend, ServedBackend
@@ -105,19 +106,15 @@ def test_a_project_file_is_offered_over_standard_input(tmp_path: Path) -> None:
 @contextmanager
 def http_tools(arguments: list[str], **environment: str) -> Iterator[tuple[str, str]]:
     """Give the address and the token of `sordino mcp --http`."""
-    command = [sys.executable, "-m", "sordino", "mcp", *arguments, "--http", "--port", str(free_port())]
+    port = free_port()
+    command = [sys.executable, "-m", "sordino", "mcp", *arguments, "--http", "--port", str(port)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment})
     try:
         assert process.stderr is not None
         said = process.stderr.readline()
         found = re.search(r"tools at (\S+); Authorization: Bearer (\S+)", said)
         assert found, said
-        for _ in range(2400):
-            try:
-                httpx.get(found[1], timeout=60)
-                break
-            except httpx.TransportError:
-                asyncio.run(asyncio.sleep(0.05))
+        wait_for_port(port, process)
         yield found[1], found[2]
     finally:
         process.terminate()

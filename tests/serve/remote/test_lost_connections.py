@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import sordino as sd
-from far import CuttingProxy, KillableServer, far_project, free_port
+from far import CuttingProxy, KillableServer, far_project
+from ports import free_port
 from serving import served
 from sordino.errors import InDoubt, SourceError
 from sordino.serve.remote.questions import RemoteQuestions

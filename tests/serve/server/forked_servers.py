@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from collecting import free_port
+from ports import free_port, wait_for_port
 from serving import COUNT
 
 # A parent that has loaded everything, and opened nothing, forks a server for each line that it reads.
@@ -62,14 +63,14 @@ class Servers:
         print(where, file=self._parent.stdin, flush=True)
         pid = int(self._parent.stdout.readline())
         try:
-            for _ in range(20_000):
-                with suppress(httpx.HTTPError):
-                    httpx.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5)
-                    break
-                time.sleep(0.01)
+            wait_for_port(self.port)
             yield pid
         finally:
-            subprocess.run(["kill", "-9", str(pid)], check=False, capture_output=True)
+            # Until it is gone its port takes connections, which the next would be taken for.
+            with suppress(ProcessLookupError):
+                while True:
+                    os.kill(pid, signal.SIGKILL)
+                    time.sleep(0.002)
 
     def ask(self, token: str, key: str, *, timeout: float = 30) -> httpx.Response:
         headers = {"authorization": f"Bearer {token}", "idempotency-key": key}

@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +17,9 @@ import httpx
 import pytest
 
 import sordino as sd
-from far import far_project, free_port
+from far import far_project
 from places import ROOT
+from ports import free_port, wait_for_port
 from serving import COUNT
 from sordino.errors import SignInNeeded
 from sql_clients import make_certificate
@@ -56,13 +56,7 @@ def nginx(directory: Path, upstream: str) -> Iterator[str]:
     running = subprocess.Popen([program, "-p", str(directory), "-c", str(config)], stderr=subprocess.PIPE, text=True)
     url = f"https://localhost:{port}"
     try:
-        for _ in range(100):
-            assert running.poll() is None, running.communicate()[1]
-            try:
-                httpx.get(f"{url}/healthz", verify=ssl.create_default_context(cafile=tls.certificate), timeout=300)
-                break
-            except httpx.TransportError:
-                time.sleep(0.05)
+        wait_for_port(port, running)
         yield url
     finally:
         running.terminate()

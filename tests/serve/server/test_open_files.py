@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from far import free_port
+from ports import free_port, wait_for_port
 from serving import COUNT, served
 from sordino.core.loss import PureDP
 from sordino.local.collector import service as open_files
@@ -41,11 +41,8 @@ def few_files(project: Path, *, port: int, sql: int) -> Iterator[subprocess.Pope
     run += f"os.execv(sys.executable, {command!r})"
     process = subprocess.Popen([sys.executable, "-c", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        for _ in range(3000):
-            with suppress(httpx.ConnectError):
-                assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=300).status_code == 200
-                break
-            time.sleep(0.1)
+        wait_for_port(port, process)
+        assert httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=300).status_code == 200
         yield process
     finally:
         process.terminate()
