@@ -36,6 +36,9 @@ from table_shapes import SHAPES, Table, adult_discrete, distances
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LIBRARIES = {"dpmm": "dpmm", "smartnoise": "smartnoise-synth"}
+# The environment of the packages that carry public tables of numbers, and the folder in it where they are laid as CSV.
+TABLES = "tables"
+FILES = f"{TABLES}/csv"
 Draws = dict[str, list[Any]]
 PEERS = ["dpmm-mst", "dpmm-aim", "dpmm-privbayes", "smartnoise-mst", "smartnoise-aim"]
 DELTA = "1e-9"
@@ -43,11 +46,14 @@ ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "XLA_FLAGS": "-
 
 
 def install(venvs: Path) -> None:
-    """Make an environment for each library by its file of pinned requirements."""
-    for library in LIBRARIES:
+    """Make an environment for each library by its file of pinned requirements, and write the tables that packages carry."""
+    for library in (*LIBRARIES, TABLES):
         subprocess.run([sys.executable, "-m", "venv", str(venvs / library)], check=True)
-        pip = [str(venvs / library / "bin" / "python"), "-m", "pip", "install", "-q"]
+        # the files list all that a library imports: without --no-deps torch brings its graphics cards' libraries
+        pip = [str(venvs / library / "bin" / "python"), "-m", "pip", "install", "-q", "--no-deps"]
         subprocess.run([*pip, "-r", str(HERE / f"{library}.txt")], check=True)
+    export = [str(venvs / TABLES / "bin" / "python"), str(HERE / "export_tables.py"), str(venvs / FILES)]
+    subprocess.run(export, check=True)
 
 
 def interpreter(peer: str, venvs: Path) -> Path | None:
