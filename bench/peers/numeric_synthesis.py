@@ -220,13 +220,6 @@ def _draw(peer: str, given: str, drawn: str, epsilon: str, seed: str) -> None:
     print(json.dumps({"cpu_s": round(seconds, 2)}))
 
 
-def stored(path: Path) -> list[dict[str, Any]]:
-    """Return the figures of a file; of two of the same run the later."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    found = [json.loads(line) for line in lines]
-    return list({(f["table"], f["epsilon"], f["peer"], f["seed"]): f for f in found}.values())
-
-
 def page(figures: list[dict[str, Any]]) -> str:
     """Return the part of the page: who is ahead of `synth.fit`, and means over seeds by table of data and epsilon."""
     fits = by_fit(figures)
@@ -312,8 +305,8 @@ def verdict(fits: Fits) -> str:
 
 
 def _costs(fits: Fits) -> list[str]:
-    """Return how many times our processor time other libraries take, where it is under ten, and what did not end."""
-    times, failed = [], []
+    """Return how many times our processor time other libraries take, where under ten, what did not end, what was not run."""
+    times, failed, absent = [], [], 0
     for (table, epsilon), runs in fits.items():
         ours = means(runs.get(OURS, []))
         for peer in OTHERS:
@@ -321,7 +314,9 @@ def _costs(fits: Fits) -> list[str]:
             where = f"{peer} on {table} at epsilon {epsilon}"
             if theirs and ours:
                 times.append((theirs["cpu_s"] / ours["cpu_s"], where))
-            elif peer in runs and not theirs:
+            elif peer not in runs:
+                absent += 1
+            elif not theirs:
                 failed.append(f"{where} ({runs[peer][0]['failure']})")
     lines = []
     if times:
@@ -331,6 +326,8 @@ def _costs(fits: Fits) -> list[str]:
         lines.append(f"Less than {_SLOWER} times: {'; '.join(near)}.")
     if failed:
         lines.append(f"No rows to compare: {'; '.join(failed)}.")
+    if absent:
+        lines.append(f"{absent} combinations of table, epsilon and library were not run.")
     return lines
 
 
@@ -347,7 +344,7 @@ def main() -> None:
         _draw(*sys.argv[2:])
         return
     from numeric_tables import NUMERIC
-    from peers.synthesis import FILES
+    from peers.synthesis import FILES, stored_lines
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", default=",".join(NUMERIC))
@@ -367,7 +364,7 @@ def main() -> None:
     if options.again or not options.write:
         keep(options)
     if options.write:
-        figures = stored(options.keep)
+        figures = stored_lines(options.keep)
         options.keep.write_text("".join(json.dumps(f) + "\n" for f in figures), encoding="utf-8")
         write_part(options.write, page(figures))
 
@@ -375,9 +372,9 @@ def main() -> None:
 def keep(options: argparse.Namespace) -> None:
     """Do the runs that are asked for and not yet there, or all of them again, and add their figures to the file."""
     from numeric_tables import NUMERIC
-    from peers.synthesis import interpreter, version
+    from peers.synthesis import interpreter, stored_lines, version
 
-    there = {(f["table"], f["epsilon"], f["peer"], f["seed"]) for f in stored(options.keep)}
+    there = {(f["table"], f["epsilon"], f["peer"], f["seed"]) for f in stored_lines(options.keep)}
     for name in options.table.split(","):
         try:
             table = NUMERIC[name](options.data)

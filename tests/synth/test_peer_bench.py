@@ -159,6 +159,7 @@ def test_the_part_on_numbers_says_who_is_ahead_and_by_what(numeric: Any) -> None
     assert "| sordino-aim (1) | 0.100 | 0.297 | 0.300 | **0.020** |" in part
     assert "| dpmm-aim: over 9 s |" in part
     assert "No rows to compare: dpmm-aim on bills at epsilon 1 (over 9 s)." in part
+    assert "2 combinations of table, epsilon and library were not run." in part
     assert "Versions: peer 1.0, Sordino at abc." in part
     slower = numeric.page([*ours, _numbers("dpmm-mst", cpu_s=20.0, **worse)])
     assert "behind another library in 0 of 8 figures**." in slower
