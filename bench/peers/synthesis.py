@@ -66,10 +66,10 @@ def interpreter(peer: str, venvs: Path) -> Path | None:
 
 
 def version(peer: str) -> str:
-    """Return the version of a library by its pinned requirements; ours is the commit."""
+    """Return the version of a library by its pinned requirements; ours is the last commit of its source."""
     library = LIBRARIES.get(peer.partition("-")[0])
     if library is None:
-        asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+        asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src"]
         return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     pins = (HERE / f"{peer.partition('-')[0]}.txt").read_text()
     found = re.search(rf"^{re.escape(library)}==(\S+)", pins, flags=re.MULTILINE)
