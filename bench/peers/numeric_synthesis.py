@@ -58,14 +58,19 @@ INTRODUCTION = f"""\
 
 {{verdict}}
 
-Equal epsilon and delta {DELTA}. Each table is public, and bounds are declared far beyond its rows. Three quarters of the rows are
-fitted, and as many drawn; distances, KS and correlations compare the drawn rows with the fitted ones, regressions are trained
-on drawn rows and tested on the quarter held out. Distances are over 16 cells by each column's own quantiles; KS is the
-largest difference of distribution functions, in the mean over columns and at most; `r error` the mean difference of Pearson
-correlations, `r kept` the mean ratio to the table's, of pairs of at least .5; `R2` is that of a linear regression, `AUC` that of
-a logistic one of whether the target is above its median. A number in brackets is the number of seeds that figures are the
-mean of. A figure in bold is ahead of that of `synth.fit`; of our own methods, by more than 2%. Seconds are of the processor,
-fit and draw, without imports; CPU is their ratio to those of `synth.fit`.
+Each table is public ([bench/peers/tables.txt](../peers/tables.txt) names the packages that carry them), with bounds declared far
+beyond its rows, as `bench/numeric_tables.py` has them:
+
+{{tables}}
+
+Epsilon is equal, and delta {DELTA}. Three quarters of the rows are fitted, and as many drawn; distances, KS and correlations
+compare the drawn rows with the fitted ones, regressions are trained on drawn rows and tested on the quarter held out.
+Distances are over 16 cells by each column's own quantiles; KS is the largest difference of distribution functions, in the mean
+over columns and at most; `r error` the mean difference of Pearson correlations, `r kept` the mean ratio to the table's, of
+pairs of at least .5; `R2` is that of a linear regression, `AUC` that of a logistic one of whether the target is above its
+median. A number in brackets is the number of seeds that figures are the mean of. A figure in bold is ahead of that of
+`synth.fit`; of our own methods, by more than 2%. Seconds are of the processor, fit and draw, without imports; CPU is their
+ratio to those of `synth.fit`.
 
 What each method gets: dpmm the declared bounds, within which it makes private bins of its own for a tenth of epsilon, and
 integers as integers. SmartNoise makes {_RUNS} bins of equal width between bounds that it finds itself for a tenth of epsilon, and
@@ -226,7 +231,7 @@ def page(figures: list[dict[str, Any]]) -> str:
     versions = sorted({f["version"] for f in figures if f["peer"] in OTHERS})
     commits = sorted({f["version"] for f in figures if f["peer"] in (OURS, *OWN)})
     named = ", ".join([*versions, f"Sordino at {', '.join(commits)}"])
-    lines = [INTRODUCTION.format(verdict=verdict(fits), versions=named)]
+    lines = [INTRODUCTION.format(verdict=verdict(fits), tables=describe(fits), versions=named)]
     for (table, epsilon), runs in fits.items():
         real = next((f for peer in PEERS for f in runs.get(peer, ()) if "R2 real" in f), None)
         lines += [f"### {table}, epsilon {epsilon}", ""]
@@ -252,6 +257,16 @@ def page(figures: list[dict[str, Any]]) -> str:
                 lines.append(f"| {peer}: {runs[peer][0]['failure']} |" + " |" * (len(MEASURES) + 2))
         lines.append("")
     return "\n".join(lines)
+
+
+def describe(fits: Fits) -> str:
+    """Return what each table is, by the first sentence of its loader."""
+    from numeric_tables import NUMERIC
+
+    tables = dict.fromkeys(table for table, _ in fits)
+    # "bills (generated), 50 rows" is made by `bills`
+    makers = {table: NUMERIC[re.split(r"[ ,]", table)[0]] for table in tables}
+    return "\n".join(f"- {table}: {(m.__doc__ or '').removeprefix('Return ')}" for table, m in makers.items())
 
 
 def by_fit(figures: list[dict[str, Any]]) -> Fits:
@@ -300,7 +315,8 @@ def verdict(fits: Fits) -> str:
                 listed += [f"- {p} on {table} at epsilon {epsilon}: {told}"] if told else []
         if compared:
             end = " (its figure, for ours):" if listed else "."
-            lines += [f"**`synth.fit` is behind {title} in {behind} of {compared} figures**{end}", "", *listed, ""]
+            lines += [f"**`synth.fit` is behind {title} in {behind} of {compared} figures**{end}", ""]
+            lines += [*listed, ""] if listed else []
     return "\n".join([*lines, *_costs(fits)]).rstrip()
 
 
@@ -321,13 +337,13 @@ def _costs(fits: Fits) -> list[str]:
     lines = []
     if times:
         low, high = min(times)[0], max(times)[0]
-        lines.append(f"Other libraries take {low:.1f} to {high:.1f} times the processor time of `synth.fit`.")
+        lines.append(f"Other libraries take between {low:.0f} and {high:.0f} times the processor time of `synth.fit`.")
     if near := [f"{where} ({ratio:.1f})" for ratio, where in times if ratio < _SLOWER]:
         lines.append(f"Less than {_SLOWER} times: {'; '.join(near)}.")
     if failed:
         lines.append(f"No rows to compare: {'; '.join(failed)}.")
     if absent:
-        lines.append(f"{absent} combinations of table, epsilon and library were not run.")
+        lines.append(f"{absent} of {len(fits) * len(OTHERS)} combinations of table, epsilon and library were not run.")
     return lines
 
 
