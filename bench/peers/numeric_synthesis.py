@@ -165,7 +165,10 @@ def _smartnoise(method: str, table: dict[str, Any], epsilon: str, seed: int) -> 
 
     columns, bounds = table["columns"], table["bounds"]
     frame = pandas.DataFrame(columns)
-    parts = [transform.BinTransformer(bins=_RUNS) if n in bounds else transform.LabelTransformer() for n in columns]
+    parts = [
+        transform.BinTransformer(bins=_RUNS) if n in bounds else transform.LabelTransformer(nullable=False)
+        for n in columns
+    ]
     bins = transform.TableTransformer(parts)
     np.random.seed(seed)
     synthesizer = synthesizer_of.create(method, epsilon=float(epsilon), delta=float(DELTA))
