@@ -1,26 +1,34 @@
 """Tables with wide columns of numbers, with bounds as a curator declares them who has not looked: far beyond the rows.
 
-Diamonds come with plotnine, California housing with scikit-learn's data; where a file is absent, a table of the same shape is
-generated, and its name says so.
+Flights, houses, diamonds and the RAND health insurance experiment come with packages, from which `peers/export_tables.py` writes
+them as CSV. California housing is read where its file lies, and generated in the same shape elsewhere; its name says so.
 """
 
 from __future__ import annotations
 
 import csv
-import importlib.util
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
 
 from sordino.synth.evaluation.distances import table_distance
+from sordino.synth.evaluation.linear_models import explained, fit_linear, fit_logistic, rank_auc
 
 # Cells of a column by its own quantiles, over which distances are.
 _CELLS = 16
 _MOST_SETS = 200
+_RIDGE = 1.0
+# The share of a table's rows that is fitted; regressions are tested on the others.
+_FITTED = 0.75
+# A random part of the flights, of which 40,000 rows are fitted.
+_FLIGHTS = 53_334
 
 
 @dataclass(frozen=True)
@@ -43,50 +51,99 @@ class NumericTable:
 
     def head(self, rows: int) -> NumericTable:
         """Return the first rows; the name says how many."""
-        columns = {n: v[:rows] for n, v in self.columns.items()}
-        return replace(self, name=f"{self.name}, {rows:,} rows", columns=columns)
+        return replace(self.take(slice(rows)), name=f"{self.name}, {rows:,} rows")
+
+    def take(self, places: Any) -> NumericTable:
+        """Return the rows at these places."""
+        return replace(self, columns={n: v[places] for n, v in self.columns.items()})
+
+    def split(self) -> tuple[NumericTable, NumericTable]:
+        """Return three quarters of the rows, to be fitted, and the others, by a public shuffle."""
+        places = np.random.default_rng(9).permutation(self.rows)
+        fitted = int(_FITTED * self.rows)
+        return self.take(places[:fitted]), self.take(places[fitted:])
+
+
+def flights(folder: Path) -> NumericTable:
+    """Return flights from New York in 2013 that arrived: 53,334 rows, eight columns of times and distances, and the airline."""
+    clock = (1, 0, 2_400)
+    delay = (1, -200, 10_000)
+    numbers = {
+        "dep_time": clock,
+        "sched_dep_time": clock,
+        "dep_delay": delay,
+        "arr_time": clock,
+        "sched_arr_time": clock,
+        "arr_delay": delay,
+        "air_time": (1, 0, 5_000),
+        "distance": (1, 0, 20_000),
+    }
+    raw = _read(folder / "flights.csv", [*numbers, "carrier"])
+    table = _table("flights", raw, numbers, "arr_delay")
+    return table.take(np.random.default_rng(0).permutation(table.rows)[:_FLIGHTS])
+
+
+def houses(folder: Path) -> NumericTable:
+    """Return houses sold in King County: 21,613 rows, 17 columns of numbers, three of categories."""
+    area = (1, 0, 100_000)
+    lot = (1, 0, 2_000_000)
+    numbers = {
+        "price": (1, 0, 20_000_000),
+        "bedrooms": (1, 0, 50),
+        "bathrooms": (4, 0, 20),
+        "sqft_living": area,
+        "sqft_lot": lot,
+        "floors": (2, 0, 10),
+        "view": (1, 0, 4),
+        "condition": (1, 1, 5),
+        "grade": (1, 1, 13),
+        "sqft_above": area,
+        "sqft_basement": area,
+        "yr_built": (1, 1_800, 2_020),
+        "yr_renovated": (1, 0, 2_020),
+        "lat": (1_000, 40, 55),
+        "long": (1_000, -130, -115),
+        "sqft_living15": area,
+        "sqft_lot15": lot,
+    }
+    raw = _read(folder / "houses.csv", [*numbers, "waterfront", "zipcode", "month"])
+    return _table("houses", raw, numbers, "price")
 
 
 def diamonds(folder: Path) -> NumericTable:
-    """Return the diamonds: 53,940 rows, seven columns of numbers, three of categories; a generated table without the file."""
-    path = folder / "diamonds.csv"
-    packaged = importlib.util.find_spec("plotnine")
-    if not path.is_file() and packaged is not None and packaged.origin is not None:
-        path = Path(packaged.origin).parent / "data" / "diamonds.csv"
-    if not path.is_file():
-        return _generated_diamonds()
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    raw = {n: [row[n] for row in rows] for n in rows[0]}
-    return _diamonds("diamonds", raw)
-
-
-def _generated_diamonds() -> NumericTable:
-    rng = np.random.default_rng(1)
-    rows = 53_940
-    carat = np.clip(np.exp(rng.normal(-0.4, 0.6, rows)), 0.2, 5.0)
-    grade = {n: rng.integers(0, k, rows) for n, k in (("cut", 5), ("color", 7), ("clarity", 8))}
-    price = np.exp(
-        7.8 + 1.68 * np.log(carat) + 0.08 * grade["clarity"] - 0.06 * grade["color"] + rng.normal(0, 0.15, rows)
-    )
-    side = 6.5 * carat ** (1 / 3)
-    raw: dict[str, Any] = {
-        "carat": carat,
-        **{n: [f"g{v}" for v in codes] for n, codes in grade.items()},
-        "depth": rng.normal(61.7, 1.4, rows),
-        "table": rng.normal(57.5, 2.2, rows),
-        "price": np.clip(price, 300, 20_000),
-        "x": side * rng.normal(1, 0.01, rows),
-        "y": side * rng.normal(1, 0.01, rows),
-        "z": side * 0.62 * rng.normal(1, 0.01, rows),
-    }
-    return _diamonds("diamonds (generated)", raw)
-
-
-def _diamonds(name: str, raw: dict[str, Any]) -> NumericTable:
+    """Return diamonds: 53,940 rows, seven columns of numbers, three of categories."""
     numbers = {"carat": (100, 0, 20), "depth": (10, 0, 100), "table": (10, 0, 200), "price": (1, 0, 2_000_000)}
-    numbers |= dict.fromkeys(("x", "y", "z"), (100, 0, 200))
-    return _table(name, raw, numbers, "price")
+    numbers |= dict.fromkeys(("x", "y", "z"), (100, 0, 60))
+    raw = _read(folder / "diamonds.csv", [*numbers, "cut", "color", "clarity"])
+    return _table("diamonds", raw, numbers, "price")
+
+
+def rand_hie(folder: Path) -> NumericTable:
+    """Return the RAND health insurance experiment: 20,190 rows, six columns of numbers, four of yes and no."""
+    numbers = {
+        "mdvis": (1, 0, 1_000),
+        "logc": (1_000, 0, 20),
+        "lpi": (1_000, 0, 20),
+        "fmde": (1_000, 0, 20),
+        "physlm": (1_000, 0, 1),
+        "disea": (10, 0, 200),
+    }
+    raw = _read(folder / "rand_hie.csv", [*numbers, "idp", "hlthg", "hlthf", "hlthp"])
+    return _table("rand_hie", raw, numbers, "mdvis")
+
+
+def _read(path: Path, columns: Iterable[str]) -> dict[str, Any]:
+    """Return columns of a CSV, of the rows that have a value in each; cells of categories as text."""
+    options = arrow_csv.ConvertOptions(include_columns=list(columns))
+    table = arrow_csv.read_csv(path, convert_options=options).drop_null()
+    return {
+        n: table[n].to_numpy() if _is_number(table[n].type) else pc.cast(table[n], pa.string()).to_pylist()
+        for n in columns
+    }
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def california_housing(folder: Path) -> NumericTable:
@@ -168,7 +225,10 @@ def bills(folder: Path) -> NumericTable:
 
 
 NUMERIC: dict[str, Callable[[Path], NumericTable]] = {
+    "flights": flights,
+    "houses": houses,
     "diamonds": diamonds,
+    "rand_hie": rand_hie,
     "california_housing": california_housing,
     "bills": bills,
 }
@@ -189,11 +249,12 @@ def _table(name: str, raw: dict[str, Any], numbers: dict[str, tuple[int, int, in
     return NumericTable(name, columns, bounds, {n: s for n, (s, _, _) in numbers.items()}, sizes, target)
 
 
-def measure_rows(table: NumericTable, drawn: dict[str, Any]) -> dict[str, float]:
-    """Return how far drawn rows are from a table: distances over its quantiles, KS, correlations, and R2 of a line.
+def measure_rows(table: NumericTable, drawn: dict[str, Any], held_out: NumericTable) -> dict[str, float]:
+    """Return how far drawn rows are from a table: distances over its quantiles, KS, correlations, and regressions.
 
     `r kept` is the mean ratio of correlation to the table's, over the pairs of at least .5; `R2` that of a linear regression
-    trained on the drawn rows and tested on every second row of the table, beside `R2 real`, trained on the others.
+    of the target, and `AUC` that of a logistic one of whether it is above its median in the table. Both are trained on the
+    drawn rows and tested on held out ones, beside `R2 real` and `AUC real`, trained on the table.
     """
     real = table.columns
     cells = {n: (_cut(real[n], real[n]), _cut(real[n], drawn[n])) for n in table.bounds}
@@ -212,18 +273,19 @@ def measure_rows(table: NumericTable, drawn: dict[str, Any]) -> dict[str, float]
                 ]
             )
         )
-    found["KS"] = float(np.mean([_ks(real[n], drawn[n]) for n in table.bounds]))
+    differences = [_ks(real[n], drawn[n]) for n in table.bounds]
+    found["KS"] = float(np.mean(differences))
+    found["KS max"] = max(differences)
     names = list(table.bounds)
-    ours, theirs = (np.corrcoef([rows[n].astype(np.float64) for n in names]) for rows in (real, drawn))
-    theirs = np.nan_to_num(theirs)
+    ours, theirs = (_correlations([rows[n].astype(np.float64) for n in names]) for rows in (real, drawn))
     upper = np.triu_indices(len(names), 1)
     strong = np.abs(ours[upper]) >= 0.5
     found["r error"] = float(np.abs(ours - theirs)[upper].mean())
     if strong.any():
         found["r kept"] = float(np.mean(theirs[upper][strong] / ours[upper][strong]))
-    test = {n: v[1::2] for n, v in real.items()}
-    found["R2"] = _line(table, drawn, test)
-    found["R2 real"] = _line(table, {n: v[0::2] for n, v in real.items()}, test)
+    for name, rows in (("", drawn), (" real", real)):
+        for measure, value in _regressions(table, rows, held_out.columns).items():
+            found[measure + name] = value
     return found
 
 
@@ -238,21 +300,33 @@ def _ks(real: Any, drawn: Any) -> float:
     return float(np.abs(below[0] - below[1]).max())
 
 
-def _line(table: NumericTable, train: dict[str, Any], test: dict[str, Any]) -> float:
-    features = [n for n in train if n != table.target]
+def _correlations(columns: list[Any]) -> Any:
+    """Return Pearson's correlations; 0 with a column that has one value."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.nan_to_num(np.corrcoef(columns))
 
-    def design(rows: dict[str, Any]) -> Any:
-        parts: list[Any] = [np.ones(len(rows[table.target]))]
-        for name in features:
-            if name in table.bounds:
-                parts.append(rows[name].astype(np.float64))
-            else:
-                parts += [(rows[name] == k).astype(np.float64) for k in range(1, table.sizes[name])]
-        return np.stack(parts, axis=1)
 
-    inputs = design(train)
-    scale = np.maximum(np.abs(inputs).max(axis=0), 1e-9)
-    weights, *_ = np.linalg.lstsq(inputs / scale, train[table.target].astype(np.float64), rcond=None)
-    truth = test[table.target].astype(np.float64)
-    errors = truth - design(test) / scale @ weights
-    return float(1 - np.square(errors).sum() / np.square(truth - truth.mean()).sum())
+def _regressions(table: NumericTable, train: dict[str, Any], test: dict[str, Any]) -> dict[str, float]:
+    inputs, beside = _design(table, train), _design(table, test)
+    mean, spread = inputs[:, 1:].mean(axis=0), inputs[:, 1:].std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0)
+    for design in (inputs, beside):
+        design[:, 1:] = (design[:, 1:] - mean) / scale
+    values, truth = (rows[table.target].astype(np.float64) for rows in (train, test))
+    median = float(np.median(table.columns[table.target]))
+    likely = beside @ fit_logistic(inputs, values > median, _RIDGE)
+    return {
+        "R2": explained(truth, beside @ fit_linear(inputs, values, _RIDGE)),
+        "AUC": rank_auc(truth > median, likely),
+    }
+
+
+def _design(table: NumericTable, rows: dict[str, Any]) -> Any:
+    """Return a column of ones, the numbers, and an indicator of each category but the first; the target is left out."""
+    parts: list[Any] = [np.ones(len(rows[table.target]))]
+    for name in table.columns:
+        if name in table.sizes:
+            parts += [(rows[name] == k).astype(np.float64) for k in range(1, table.sizes[name])]
+        elif name != table.target:
+            parts.append(rows[name].astype(np.float64))
+    return np.stack(parts, axis=1)

@@ -23,7 +23,8 @@ TITLES = {
 INTRODUCTION = """\
 # Synthetic rows beside other libraries
 
-`python bench/peers/synthesis.py --write bench/results/synth-beside-peers.md` writes this page from its runs; nobody edits it.
+`python bench/peers/synthesis.py --write bench/results/synth-beside-peers.md` writes this page from its runs, which
+[bench/results/synthesis.jsonl](synthesis.jsonl) has; nobody edits it.
 Figures are mean total-variation distances from the table over all columns, all pairs and all triples of columns (or over 400
 random ones, if there are more): a smaller distance is better. [Synthetic data](../../docs/synth.md) says what `synth.fit` does.
 
@@ -54,7 +55,7 @@ Versions: {versions}.
 
 @dataclass(frozen=True)
 class Figure:
-    """One run: distances of columns, pairs and triples, processor and wall seconds, megabytes, or why there are none."""
+    """One run: distances of columns, pairs and triples, processor seconds, megabytes, or why there are none."""
 
     table: str
     epsilon: str
@@ -63,7 +64,6 @@ class Figure:
     version: str
     distances: tuple[float, ...] = ()
     cpu: float = 0.0
-    wall: float = 0.0
     memory: float = 0.0
     failure: str = ""
 
@@ -73,7 +73,7 @@ class Figure:
         if "failure" in line:
             return cls(**named, failure=line["failure"])
         ways = tuple(line[f"{w}-way"] for w in (1, 2, 3))
-        return cls(**named, distances=ways, cpu=line["cpu_s"], wall=line["wall_s"], memory=line["memory_mb"])
+        return cls(**named, distances=ways, cpu=line["cpu_s"], memory=line["memory_mb"])
 
 
 @dataclass(frozen=True)

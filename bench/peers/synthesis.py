@@ -2,6 +2,7 @@
 
 python bench/peers/synthesis.py --install                     # once: an environment of its own for each library, under --venvs
 python bench/peers/synthesis.py --table adult_discrete --epsilon 1 --seeds 3 --peer dpmm-mst,sordino
+python bench/peers/synthesis.py --peer sordino --seeds 3 --again --write bench/results/synth-beside-peers.md   # ours anew
 python bench/peers/synthesis.py --write bench/results/synth-beside-peers.md   # the page, of all figures that --keep holds
 
 Distances are mean total-variation distances over all columns, pairs and triples (400 random ones of more). The figures of a
@@ -36,6 +37,9 @@ from table_shapes import SHAPES, Table, adult_discrete, distances
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LIBRARIES = {"dpmm": "dpmm", "smartnoise": "smartnoise-synth"}
+# The environment of the packages that carry public tables of numbers, and the folder in it where they are laid as CSV.
+TABLES = "tables"
+FILES = f"{TABLES}/csv"
 Draws = dict[str, list[Any]]
 PEERS = ["dpmm-mst", "dpmm-aim", "dpmm-privbayes", "smartnoise-mst", "smartnoise-aim"]
 DELTA = "1e-9"
@@ -43,11 +47,14 @@ ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "XLA_FLAGS": "-
 
 
 def install(venvs: Path) -> None:
-    """Make an environment for each library by its file of pinned requirements."""
-    for library in LIBRARIES:
+    """Make an environment for each library by its file of pinned requirements, and write the tables that packages carry."""
+    for library in (*LIBRARIES, TABLES):
         subprocess.run([sys.executable, "-m", "venv", str(venvs / library)], check=True)
-        pip = [str(venvs / library / "bin" / "python"), "-m", "pip", "install", "-q"]
+        # the files list all that a library imports: without --no-deps torch brings its graphics cards' libraries
+        pip = [str(venvs / library / "bin" / "python"), "-m", "pip", "install", "-q", "--no-deps"]
         subprocess.run([*pip, "-r", str(HERE / f"{library}.txt")], check=True)
+    export = [str(venvs / TABLES / "bin" / "python"), str(HERE / "export_tables.py"), str(venvs / FILES)]
+    subprocess.run(export, check=True)
 
 
 def interpreter(peer: str, venvs: Path) -> Path | None:
@@ -59,10 +66,10 @@ def interpreter(peer: str, venvs: Path) -> Path | None:
 
 
 def version(peer: str) -> str:
-    """Return the version of a library by its pinned requirements; ours is the commit."""
+    """Return the version of a library by its pinned requirements; ours is the last commit of its source."""
     library = LIBRARIES.get(peer.partition("-")[0])
     if library is None:
-        asked = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+        asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src"]
         return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     pins = (HERE / f"{peer.partition('-')[0]}.txt").read_text()
     found = re.search(rf"^{re.escape(library)}==(\S+)", pins, flags=re.MULTILINE)
@@ -128,7 +135,8 @@ def load_table(name: str, data: Path) -> Table | None:
 
 def keep(options: argparse.Namespace) -> None:
     """Do every run that is asked for and not yet there, and add its figures to the file."""
-    there = [] if options.again else [(f.table, f.epsilon, f.peer, f.seed) for f in stored(options.keep)]
+    stored = [] if options.again else stored_lines(options.keep)
+    there = {(f["table"], f["epsilon"], f["peer"], f["seed"]) for f in stored}
     options.keep.parent.mkdir(parents=True, exist_ok=True)
     tables: dict[str, Table | None] = {}
     for name, epsilon, peer, seed in runs(options):
@@ -147,11 +155,11 @@ def keep(options: argparse.Namespace) -> None:
                 file.write(json.dumps(line) + "\n")
 
 
-def stored(path: Path) -> list[Figure]:
-    """Return the figures of a file; of two of the same run the later."""
+def stored_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file of figures; of two of the same run the later."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    found = [Figure.of(json.loads(line)) for line in lines]
-    return list({(f.table, f.epsilon, f.peer, f.seed): f for f in found}.values())
+    found = [json.loads(line) for line in lines]
+    return list({(f["table"], f["epsilon"], f["peer"], f["seed"]): f for f in found}.values())
 
 
 def describe(tables: list[str]) -> dict[str, str]:
@@ -175,20 +183,23 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=300, help="processor seconds of one fit, imports included")
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "adult_discrete.csv")
     parser.add_argument("--keep", type=Path, default=HERE.parent / "results" / "synthesis.jsonl")
-    parser.add_argument("--again", action="store_true")
-    parser.add_argument("--write", type=Path)
+    parser.add_argument("--again", action="store_true", help="run what is asked for, whether it is there or not")
+    parser.add_argument("--write", type=Path, help="write the page; nothing is run without --again")
     options = parser.parse_args()
     if options.install:
         install(options.venvs)
-    elif options.write:
-        found = stored(options.keep)
+        return
+    if options.again or not options.write:
+        keep(options)
+    if options.write:
+        lines = stored_lines(options.keep)
+        options.keep.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        found = [Figure.of(line) for line in lines]
         text = page(found, PEERS, describe([f.table for f in found]), DELTA)
         # the part on wide columns of numbers is `numeric_synthesis.py`'s
         there = options.write.read_text(encoding="utf-8") if options.write.exists() else ""
         part = there[there.index(PART) :] if PART in there else ""
         options.write.write_text(f"{text}\n{part}" if part else text, encoding="utf-8")
-    else:
-        keep(options)
 
 
 if __name__ == "__main__":
