@@ -193,8 +193,8 @@ def vary_parted(column: EncodedColumn, keys: Codes, share: float, rows: Floats, 
     `share` is what should meet it, and `shares` are those of all rows in each key. Of n rows on k values:
 
     - rows that share values, m each, let the share p vary by p (1 - p) m / n. If nothing is known of m it may be n; else it is
-      the column's lump, or n over the values on the smaller side if that is more: few values are as unequal as those of a flat
-      Dirichlet law, in proportion to exponential variables. And a condition that ends at a lump may miss it whole.
+      the column's lump; or n over the square of the number of values on the smaller side if that is more, since a condition on
+      one value or two is asked where many rows share them. And a condition that ends at a lump may miss it whole.
     - where the density changes by s times its mean along the run, (s p (1 - p) / 2)^2: s is that to the next runs.
     """
     odd = share * (1.0 - share)
@@ -205,7 +205,7 @@ def vary_parted(column: EncodedColumn, keys: Codes, share: float, rows: Floats, 
     smaller = max(min(share, 1.0 - share) * float(values[runs].sum()), 1.0)
     slope = max((_slope(shares[: len(values)], values, run) for run in runs.tolist()), default=_MOST_SLOPE)
     lump = np.minimum(column.lump / np.maximum(rows, 1.0), 1.0)
-    variance: Floats = odd * np.maximum(lump, 1.0 / smaller) + np.square(lump) + (slope * odd / 2.0) ** 2
+    variance: Floats = odd * np.maximum(lump, 1.0 / smaller**2) + np.square(lump) + (slope * odd / 2.0) ** 2
     return np.minimum(variance, 1.0)
 
 

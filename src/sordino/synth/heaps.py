@@ -121,7 +121,7 @@ class _SetLaw:
 
     @property
     def residuals(self) -> Floats:
-        """What is measured in each smallest set beyond what is expected, what lumps of one row add to its variance, and its noise."""
+        """What is measured in each smallest set beyond what is expected, the variance of it for lumps of one row, its noise."""
         expected = self._expected
         mass = self.points * self.weights
         shares = mass / np.maximum(mass.sum(axis=1, keepdims=True), _TINY)
