@@ -59,11 +59,9 @@ class RoundSet:
 
     def holds(self, steps: Integers) -> npt.NDArray[np.bool_]:
         """Return whether each step is a value of the set."""
-        if self.every:
-            return (steps + self.below) % self.every == 0
-        if not len(self.days):
-            return np.zeros(len(steps), dtype=bool)
-        return self.days[np.minimum(np.searchsorted(self.days, steps), len(self.days) - 1)] == steps
+        held: npt.NDArray[np.bool_]
+        held = (steps + self.below) % self.every == 0 if self.every else np.isin(steps, self.days)
+        return held
 
     def count(self, low: Any, high: Any) -> Any:
         """Return how many values of the set lie from `low` up to `high`."""
