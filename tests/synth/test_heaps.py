@@ -302,7 +302,7 @@ def test_a_run_meets_two_conditions_at_once_and_not_by_chance(name: str) -> None
     counts = model.parts.errors.columns[MIXED.index(name)].share * model.rows
     widest = int(np.argmax((highs - lows) * (counts[: len(lows)] > 100)))
     first, last = int(lows[widest]), int(highs[widest])
-    steps = [first + (last - first) * i // 4 for i in (1, 2, 3)]
+    steps: list[Any] = [first + (last - first) * i // 4 for i in (1, 2, 3)]
     if name == "paid":
         steps = [np.datetime64(step, "D") for step in steps]
     one, two, three = (literal(name, step) for step in steps)
