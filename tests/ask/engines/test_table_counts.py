@@ -63,7 +63,7 @@ def test_keys_of_every_width_are_counted_in_blocks(size: int) -> None:
     assert [c.ravel().tolist() for c in counts] == counted(keys, tables)
 
 
-ROUND_COLUMNS = {
+ROUND_COLUMNS: dict[str, Any] = {
     "whole": sd.Integer(-5_000, 100_000),
     "cents": sd.Real(0, 1_000, resolution="0.01"),
     "days": sd.Date("1999-06-01", "2031-02-01"),
