@@ -31,8 +31,8 @@ SLACK = (
 KNOWN = {("half missing", "1"): 0.03, ("half missing", "3"): 0.03}  # few rows in boxes beside a large missing share
 # where a loss is too small to look at pairs, it is also too small to tell that none depends: a width of 9 errors, else
 WIDE = {("independent", "0.1"): 30}
-# half widths of wide columns in errors
-WIDEST = 5
+# half widths of wide columns in errors: most where runs of two or three values are cut, as of delays at epsilon 10 (6.6)
+WIDEST = 8
 KINDS = {"one": 1, "two": 2, "many": 3}
 
 
