@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -369,21 +370,29 @@ def test_intervals_hold_where_a_condition_parts_runs() -> None:
 
 
 def test_a_range_that_cuts_a_run_allows_for_all_of_its_rows_on_either_side() -> None:
+    """Unless the search for heaps found how many rows share a value: then for lumps of as many."""
     table, _ = skewed(np.random.default_rng(4))
-    model = fit_skewed("10")
-    edges = np.array(model.parts.columns[1].edges)
+    known = fit_skewed("10")
+    columns = tuple(replace(column, lump=None) for column in known.parts.columns)
+    unknown = synth.Model(replace(known.parts, columns=columns), known.constraints, known.facts)
+    edges = np.array(known.parts.columns[1].edges)
     counts = np.histogram(table["bill"], bins=edges[:-1])[0]
     run = int(np.argmax(np.where(np.diff(edges[:-1]) > 9, counts, 0)))
     middle = (edges[run] + edges[run + 1]) // 2
 
-    def half_width(end: int) -> float:
+    def half_width(model: synth.Model, end: int) -> float:
         answer = model.answer(sd.sql(f"SELECT COUNT(*) AS n FROM model WHERE bill < {end}"))
         low, high = answer.interval(0.95)
         return float(high - low) / 2
 
     # A share of a half varies by half of the run, 1.96 times for 95%.
-    assert half_width(middle) >= 0.9 * counts[run]
-    assert half_width(int(edges[run])) < 0.5 * counts[run]
+    assert half_width(unknown, middle) >= 0.9 * counts[run]
+    assert half_width(unknown, int(edges[run])) < 0.5 * counts[run]
+    # And by that of as many lumps as there are.
+    lump = known.parts.columns[1].lump
+    assert lump is not None
+    assert half_width(known, middle) >= 1.9 * 0.5 * math.sqrt(lump * counts[run])
+    assert half_width(known, middle) < 0.7 * half_width(unknown, middle)
 
 
 @pytest.mark.each(2)

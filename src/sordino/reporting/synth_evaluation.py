@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sordino.synth.evaluation.correlations import Correlations, PairTable
     from sordino.synth.evaluation.distributions import Quantile
     from sordino.synth.evaluation.evaluation import Evaluation, Prediction
+    from sordino.synth.evaluation.heap_shares import ColumnHeaps
     from sordino.synth.evaluation.trained_models import TrainedScore
     from sordino.synth.evaluation.violations import Violation
     from sordino.synth.evaluation.workload import SetError, Workload
@@ -131,6 +132,8 @@ def evaluation_sheet(model: Model, evaluation: Evaluation, *, subject: str, draw
             sections.append(_correlations(kind, seal, draw, mark))
     if evaluation.pairs:
         sections.append(_pairs(evaluation.pairs, seal, draw, mark))
+    if evaluation.heaps:
+        sections.append(_heaps(evaluation.heaps, seal))
     if evaluation.violations:
         sections.append(_violations(evaluation.violations, seal))
     if evaluation.workload is not None:
@@ -287,6 +290,20 @@ def _pairs(pairs: Sequence[PairTable], cost: str, draw: Draw, mark: str | None) 
         for p in pairs
     ]
     return Section("Pairs beside each other", cost, (words,), drawings=_drawings(draw, *things))
+
+
+def _heaps(heaps: Sequence[ColumnHeaps], cost: str) -> Section:
+    words = (
+        "How many rows hold round values: of synthetic rows, counted, and of the original, beside the share of the column's "
+        "values that are as round. Sets that hold no more rows than that are left out."
+    )
+    rows = tuple(
+        (of_column.column, share.values, _percent(share.synthetic), _share(share.original), _percent(share.expected))
+        for of_column in heaps
+        for share in of_column.largest
+    )
+    head = ("column", "values", "synthetic rows", "original", "of all values")
+    return Section("Round values", cost, (words, _NOISE), head, rows)
 
 
 def _violations(violations: Sequence[Violation], cost: str) -> Section:

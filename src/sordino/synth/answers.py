@@ -29,7 +29,7 @@ from sordino.core.release import Key, Output, Release
 from sordino.core.release_exports import label_kind
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.equivalence_classes import ClassGrid, Dependencies, class_grid, predicates_of
-from sordino.synth.error_law import ErrorLaw, kind_of
+from sordino.synth.error_law import ErrorLaw, kind_of, vary_parted
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in, text_values
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
@@ -344,24 +344,23 @@ class _Sums:
         return self.parts.errors.deviation(self.chosen, self.grid.members, cell_weights, self.groups, self.sizes)
 
     def _parted(self, values: Any) -> Floats:
-        """Return, by group, the variance of what parted runs miss: a condition meets a share p of their steps.
-
-        All rows of a run may share one value, which no measurement shows: of n such rows the condition then meets n with
-        chance p, else none, which varies by n^2 p (1 - p).
-        """
+        """Return, by group, the variance of what parted runs miss: a condition meets a share of their rows."""
         shape = self.grid.shape
         inside = np.broadcast_to(self.inside, shape)
         weight = np.broadcast_to(self.weight * values, shape)
         variance = np.zeros(self.sizes if self.groups is not None else 1)
-        for axis in range(len(shape)):
+        for axis, (column, member) in enumerate(zip(self.chosen, self.grid.members, strict=True)):
             met = inside.max(axis=tuple(a for a in range(len(shape)) if a != axis))
             for place in np.flatnonzero((met > 1e-9) & (met < 1.0 - 1e-9)).tolist():
                 groups = self.groups
                 if groups is not None:
                     groups = np.broadcast_to(groups, shape).take([place], axis=axis)
                 share = float(met[place])
-                rows = _sum_by_group(weight.take([place], axis=axis), groups, self.sizes) / share
-                variance += np.square(rows) * share * (1.0 - share)
+                whole = _sum_by_group(weight.take([place], axis=axis), groups, self.sizes) / share
+                rows = _sum_by_group(self.weight.take([place], axis=axis), groups, self.sizes) / share
+                keys = np.flatnonzero(member == place)
+                density = self.parts.errors.columns[column].share
+                variance += np.square(whole) * vary_parted(self.parts.columns[column], keys, share, rows, density)
         return variance
 
 

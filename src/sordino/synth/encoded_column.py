@@ -103,6 +103,7 @@ class EncodedColumn:
     one its upper edge too. `ordered` says that neighboring keys are alike; `missing` that the last key is a missing value.
     `lowest` is the step of the first key of an ordered column, `unit` the length of a step. `released` says that the edges
     are released values, and not those that follow from the declaration. `heaps` are where the rows of a run were found to be.
+    `lump` is about how many rows share a value, beyond what heaps say: 1 where they lie by themselves, None where it is unknown.
     """
 
     name: str
@@ -115,6 +116,7 @@ class EncodedColumn:
     unit: Fraction = Fraction(1)
     released: bool = False
     heaps: Heaps | None = None
+    lump: float | None = None
 
     def axis(self, codes: Codes | None = None) -> Axis:
         """Return the axis of the column's keys, or of public codes of them."""
@@ -327,10 +329,7 @@ def _heaped_steps(column: EncodedColumn, heaps: Heaps, place: Codes, rng: Rng) -
     """Return a step in each of some runs: a set of round values by its share of the run, then one of its values evenly."""
     lows = column.runs[0]
     points = points_in_runs(column, heaps.sets)
-    part = np.searchsorted(np.asarray(heaps.starts, dtype=np.int64), lows, side="right") - 1
-    mass = points * np.asarray(heaps.weights)[part]
-    # Where a run has no value of any weight, noise has put rows into it, and they lie anywhere.
-    mass[mass.sum(axis=1) <= 0.0, 0] = 1.0
+    mass = points * _set_weights(column, points)
     rising = np.cumsum(mass, axis=1)
     rising /= rising[:, -1:]
     uniform = rng.uniform_doubles(len(place))
@@ -346,6 +345,39 @@ def _heaped_steps(column: EncodedColumn, heaps: Heaps, place: Codes, rng: Rng) -
     return steps
 
 
+def _set_weights(column: EncodedColumn, points: Floats) -> Floats:
+    """Return the weight of a value of each set in each run, beyond that of the set around it; `points` count the values."""
+    heaps = column.heaps
+    if heaps is None:
+        return np.ones_like(points)
+    part = np.searchsorted(np.asarray(heaps.starts, dtype=np.int64), column.runs[0], side="right") - 1
+    weights: Floats = np.asarray(heaps.weights)[part]
+    # Where a run has no value of any weight, noise has put rows into it, and they lie anywhere.
+    weights[(points * weights).sum(axis=1) <= 0.0, 0] = 1.0
+    return weights
+
+
+def shares_before(column: EncodedColumn, step: int) -> Floats:
+    """Return the share of each run's rows that lie before a step: they lie evenly, but for heaps."""
+    lows, highs = column.runs
+    sets = (0,) if column.heaps is None else column.heaps.sets
+    points = points_in_runs(column, sets)
+    weights = _set_weights(column, points)
+    before = points_between(column, sets, lows, np.clip(step - 1, lows - 1, highs))
+    shares: Floats = (before * weights).sum(axis=1) / (points * weights).sum(axis=1)
+    return shares
+
+
+def values_in_runs(column: EncodedColumn) -> Floats:
+    """Return about how many values the rows of each run spread over: its steps, or those of its heaps."""
+    sets = (0,) if column.heaps is None else column.heaps.sets
+    points = points_in_runs(column, sets)
+    weights = _set_weights(column, points)
+    heaviest = np.where(points > 0, weights, 0.0).sum(axis=1)
+    values: Floats = (points * weights).sum(axis=1) / heaviest
+    return values
+
+
 def round_sets_of(column: EncodedColumn) -> tuple[RoundSet, ...]:
     """Return the sets of round values of an ordered column; set i has the number i + 1."""
     return sets_of(bind_number(Name(column.name), Domain({column.name: column.column})))
@@ -353,7 +385,11 @@ def round_sets_of(column: EncodedColumn) -> tuple[RoundSet, ...]:
 
 def points_in_runs(column: EncodedColumn, numbers: Iterable[int]) -> Floats:
     """Return how many values of each set each run has, a column a set; number 0 is all steps."""
-    lows, highs = column.runs
+    return points_between(column, numbers, *column.runs)
+
+
+def points_between(column: EncodedColumn, numbers: Iterable[int], lows: Codes, highs: Codes) -> Floats:
+    """Return how many values of each set lie from each low up to its high, a column a set; number 0 is all steps."""
     sets = round_sets_of(column)
     counts = [sets[n - 1].count(lows, highs) if n else highs - lows + 1 for n in numbers]
     points: Floats = np.stack(counts, axis=1).astype(np.float64)

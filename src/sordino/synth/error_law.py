@@ -14,12 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from sordino.synth.encoded_column import Floats
+from sordino.synth.encoded_column import Codes, EncodedColumn, Floats, values_in_runs
 
 # A factor on each variance, since columns, pairs and triples differ among themselves.
 _WIDER = 1.3
 # Added to the variance of a sum of counts, in units of its largest weight: counts are whole.
 _STEP = 0.25
+# How much denser, relative to its mean, a run may be at one end than at the other: the least that is allowed for, beside runs
+# of the same density, and that of a line which begins at 0.
+_LEAST_SLOPE = 0.25
+_MOST_SLOPE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +185,38 @@ def kind_of(columns: Sequence[int], measured: frozenset[tuple[int, ...]]) -> str
     if any(set(distinct) <= set(m) for m in measured):
         return "measured"
     return "unmeasured" if len(distinct) == 2 else "many"
+
+
+def vary_parted(column: EncodedColumn, keys: Codes, share: float, rows: Floats, shares: Floats) -> Floats:
+    """Return the variance of the share of the `rows` of some runs (`keys`) that meets a condition, about what is expected.
+
+    `share` is what should meet it, and `shares` are those of all rows in each key. Of n rows on k values:
+
+    - rows that share values, m each, let the share p vary by p (1 - p) m / n. If nothing is known of m it may be n; else it is
+      the column's lump; or n over the square of the number of values on the smaller side if that is more, since a condition on
+      one value or two is asked where many rows share them. And a condition that ends at a lump may miss it whole.
+    - where the density changes by s times its mean along the run, (s p (1 - p) / 2)^2: s is that to the next runs.
+    """
+    odd = share * (1.0 - share)
+    if column.lump is None or column.edges is None:
+        return np.full(rows.shape, odd)
+    values = values_in_runs(column)
+    runs = keys[keys < len(values)]
+    smaller = max(min(share, 1.0 - share) * float(values[runs].sum()), 1.0)
+    slope = max((_slope(shares[: len(values)], values, run) for run in runs.tolist()), default=_MOST_SLOPE)
+    lump = np.minimum(column.lump / np.maximum(rows, 1.0), 1.0)
+    variance: Floats = odd * np.maximum(lump, 1.0 / smaller**2) + np.square(lump) + (slope * odd / 2.0) ** 2
+    return np.minimum(variance, 1.0)
+
+
+def _slope(shares: Floats, values: Floats, run: int) -> float:
+    """Return how much the density of rows over values changes from a run to the next ones of several values, at most."""
+    density = shares / values
+    several = np.flatnonzero(values > 1.0)
+    before = several[several < run][-1:]
+    after = several[several > run][:1]
+    beside = density[np.concatenate([before, after])]
+    if density[run] <= 0.0 or not len(beside):
+        return _MOST_SLOPE
+    change = float(np.abs(beside - density[run]).max() / density[run])
+    return min(max(change, _LEAST_SLOPE), _MOST_SLOPE)

@@ -7,6 +7,7 @@ it: a run of steps may meet a condition in part, values being spread evenly with
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ from sordino.ask.queries.post_processing import check_conditions, is_condition, 
 from sordino.core.domain import Boolean, Category, Date, DateTime, Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.evaluation import OF_ONE, Tree, Truth, evaluate, evaluate_truth
-from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
+from sordino.synth.encoded_column import Codes, EncodedColumn, Floats, shares_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def evaluate_condition(node: Node, cells: Mapping[str, ColumnCells]) -> Truth:
     if not is_condition(node, truths):
         raise QuestionRefused(f"a condition is needed, such as age > 30, not {describe(node)}")
     check_conditions(node, truths)
-    met, failed = evaluate_truth(_tree(node, cells))
+    met, failed = evaluate_truth(_tree(_by_column(node), cells))
     return Truth(np.asarray(met, dtype=np.float64), np.asarray(failed, dtype=np.float64))
 
 
@@ -138,10 +139,56 @@ def _leaf(node: Node, cells: Mapping[str, ColumnCells]) -> Any:
         return _text_number(node, cells)
     if isinstance(node, Apply) and (node.function in OF_ONE or node.right is not None):
         return None
-    if isinstance(node, (Absolute, Arithmetic, Clip, Connective, IsNull, Not)):
+    if isinstance(node, Connective):
+        return _met_by_pieces(node, cells)
+    if isinstance(node, (Absolute, Arithmetic, Clip, IsNull, Not)):
         return None
     # Among them is a cast to whole numbers: how it rounds follows from the type that an engine holds, and a model holds none.
     raise QuestionRefused(f"a model does not compute {describe(node)}: use arithmetic, ROUND, FLOOR or CEIL")
+
+
+def _by_column(node: Node) -> Node:
+    """Return a condition with those on one column side by side, wherever AND or OR joins them."""
+    if isinstance(node, Not):
+        return Not(_by_column(node.of))
+    if not isinstance(node, Connective):
+        return node
+    columns: dict[tuple[str, ...], list[Node]] = {}
+    for part in _joined(node, node.op):
+        columns.setdefault(tuple(names_in(part)), []).append(_by_column(part))
+    of_columns = [functools.reduce(functools.partial(Connective, node.op), parts) for parts in columns.values()]
+    return functools.reduce(functools.partial(Connective, node.op), of_columns)
+
+
+def _joined(node: Node, op: str) -> list[Node]:
+    if isinstance(node, Connective) and node.op == op:
+        return [*_joined(node.left, op), *_joined(node.right, op)]
+    return [node]
+
+
+def _met_by_pieces(node: Connective, cells: Mapping[str, ColumnCells]) -> Truth | None:
+    """Return in which share runs of a column meet several conditions on it; None if there are other columns, or no runs.
+
+    Shares of a run that meet each condition do not multiply: x > 2 and x < 4 hold together. Between the steps at which any of
+    them turns they hold all along, or nowhere.
+    """
+    names = names_in(node)
+    if len(names) != 1 or not (cells[names[0]].high > cells[names[0]].low).any():
+        return None
+    one = cells[names[0]]
+    cuts = sorted({step for part in walk(node) for step in cut_steps(part, one.encoded)})
+    starts = [-math.inf, *cuts]
+    before = [np.zeros(one.keys.shape), *(_share_before(one, step) for step in cuts), np.ones(one.keys.shape)]
+    met = np.zeros(one.keys.shape)
+    failed = np.zeros(one.keys.shape)
+    for start, end, share, upto in zip(starts, [*cuts, math.inf], before, before[1:], strict=False):
+        low = np.clip(start, one.low, one.high)
+        middle = np.floor((low + np.clip(end - 1, low, one.high)) / 2.0)
+        piece = ColumnCells(one.encoded, one.keys, one.missing, middle, middle)
+        truth = evaluate_condition(node, {names[0]: piece})
+        met += (upto - share) * truth.true
+        failed += (upto - share) * truth.false
+    return Truth(met, failed)
 
 
 def _middles(one: ColumnCells) -> Floats:
@@ -218,9 +265,8 @@ def _share(one: ColumnCells, op: str, value: Value) -> Floats:
         made: Floats = same if op == "=" else 1.0 - same
         return made
     at = _in_steps(one.encoded, value)
-    width = one.high - one.low + 1.0
-    below = np.clip(float(math.ceil(at)) - one.low, 0.0, width) / width  # steps strictly below
-    upto = np.clip(float(math.floor(at)) - one.low + 1.0, 0.0, width) / width
+    below = _share_before(one, math.ceil(at))
+    upto = _share_before(one, math.floor(at) + 1)
     by_op: dict[str, Floats] = {
         "<": below,
         "<=": upto,
@@ -230,6 +276,17 @@ def _share(one: ColumnCells, op: str, value: Value) -> Floats:
         "!=": 1.0 - upto + below,
     }
     return by_op[op]
+
+
+def _share_before(one: ColumnCells, step: int) -> Floats:
+    """Return which share of each cell's rows lies before a step: of a run as its heaps have it, else evenly."""
+    if one.encoded.heaps is not None and (one.high > one.low).any():
+        shares = shares_before(one.encoded, step)
+        of_runs: Floats = shares[np.minimum(one.keys, len(shares) - 1)]
+        return of_runs
+    width = one.high - one.low + 1.0
+    evenly: Floats = np.clip(float(step) - one.low, 0.0, width) / width
+    return evenly
 
 
 def cut_steps(node: Node, encoded: EncodedColumn) -> list[int]:

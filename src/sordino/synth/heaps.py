@@ -31,6 +31,8 @@ _LEAST = 0.01
 _HIDDEN = 2.0
 _ROUNDS = 60
 _TINY = 1e-12
+# Sizes of lumps that are told apart.
+_SIZES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class HeapSearch:
         return np.searchsorted(np.asarray(self.starts), self.column.runs[0], side="right") - 1
 
     def find(self, counts: Floats, noise: float, cells: Floats, variance: float) -> EncodedColumn:
-        """Return the column with the heaps that show, from the counts of its runs and those of the table.
+        """Return the column with the heaps that show and its lump, from the counts of its runs and those of the table.
 
         `noise` and `variance` are the variances of each.
         """
@@ -80,16 +82,16 @@ class HeapSearch:
             return _SetLaw(points, holds, inside, uncertain, cells, variance * parts, (0,), equal)
 
         whole = law_of(rows, measured.sum(axis=0), len(measured)).look()
+        laws = [
+            law_of(np.where(parts == part, rows, 0.0), cells_of_part, 1) for part, cells_of_part in enumerate(measured)
+        ]
         if len(whole.chosen) == 1:
-            return self.column
-        laws = []
-        for part, cells_of_part in enumerate(measured):
-            law = law_of(np.where(parts == part, rows, 0.0), cells_of_part, 1)
-            laws.append(replace(law, chosen=whole.chosen, weights=whole.weights).look(again=True))
+            return replace(self.column, lump=_lump(laws))
+        laws = [replace(law, chosen=whole.chosen, weights=whole.weights).look(again=True) for law in laws]
         chosen = tuple(sorted({number for law in laws for number in law.chosen}))
         around = [0, *(one.within for one in sets)]
         weights = tuple(tuple(max(law.beyond(n, around[n]), 0.0) for n in chosen) for law in laws)
-        return replace(self.column, heaps=Heaps(self.starts, chosen, weights))
+        return replace(self.column, heaps=Heaps(self.starts, chosen, weights), lump=_lump(laws))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,17 @@ class _SetLaw:
         whole = mass.sum(axis=1)
         expected: Floats = np.divide(self.rows, whole, out=np.zeros_like(self.rows), where=whole > _TINY) @ mass
         return expected
+
+    @property
+    def residuals(self) -> Floats:
+        """What is measured in each smallest set beyond what is expected, the variance of it for lumps of one row, its noise."""
+        expected = self._expected
+        mass = self.points * self.weights
+        shares = mass / np.maximum(mass.sum(axis=1, keepdims=True), _TINY)
+        unit = np.maximum(self.rows, 0.0) @ (shares * (1.0 - shares))
+        noise = self.variance + self.uncertain * np.square(expected / max(float(self.rows.sum()), 1.0))
+        residuals: Floats = np.stack([self.measured - expected, unit, noise])
+        return residuals
 
     def look(self, *, again: bool = False) -> _SetLaw:
         """Return the law with the sets whose rows show beyond what is expected, the clearest first.
@@ -184,6 +197,20 @@ class _SetLaw:
         if number not in self.chosen:
             return 0.0
         return float(self.weights[number] - (self.weights[within] if number else 0.0))
+
+
+def _lump(laws: Sequence[_SetLaw]) -> float:
+    """Return about how many rows share a value, from what the laws of a column's parts leave unexplained of its sets.
+
+    With lumps of m rows at random values, the rows of a run of n rows within a set that has the share q of its values vary by
+    n m q (1 - q). The mean of m over its likelihood, all residuals taken as normal, under a prior that is flat in its logarithm.
+    """
+    residuals, units, noises = np.concatenate([law.residuals for law in laws], axis=1)
+    sizes = np.geomspace(1.0, max(sum(float(law.rows.sum()) for law in laws), 2.0), _SIZES)
+    variances = np.outer(sizes, units) + np.maximum(noises, _TINY)
+    log = -0.5 * (np.log(variances) + np.square(residuals) / variances).sum(axis=1)
+    likelihood = np.exp(log - log.max())
+    return float(likelihood @ sizes / likelihood.sum())
 
 
 def plan_searches(columns: Sequence[EncodedColumn], rows: float, deviation: float) -> dict[int, HeapSearch]:

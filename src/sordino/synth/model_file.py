@@ -118,7 +118,8 @@ def _read(source: Path) -> Stored | str | None:
     domain = Domain({n: column_from_dict(d) for n, d in header["domain"]})
     edges = header.get("edges", {})
     heaps = header.get("heaps", {})
-    columns = tuple(_column(model_column(n, domain), edges.get(n), heaps.get(n)) for n in domain)
+    lumps = header.get("lumps", {})
+    columns = tuple(_column(model_column(n, domain), edges.get(n), heaps.get(n), lumps.get(n)) for n in domain)
     codes = tuple(DomainCompression(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
     sizes = [code.size for code in codes]
     _check_tree(header, sizes)
@@ -148,15 +149,16 @@ def _read(source: Path) -> Stored | str | None:
     return parts, constraints, facts
 
 
-def _column(declared: EncodedColumn, edges: Any, heaps: Any) -> EncodedColumn:
-    """Return a column as it was fitted: with its released edges and heaps, or as its declaration cuts it."""
+def _column(declared: EncodedColumn, edges: Any, heaps: Any, lump: Any) -> EncodedColumn:
+    """Return a column as it was fitted: with its released edges, heaps and lump, or as its declaration cuts it."""
     if edges is None:
-        _require(heaps is None)
+        _require(heaps is None and lump is None)
         return declared
     _require(declared.edges is not None and len(edges) > 1 and all(type(e) is int for e in edges))
     _require((edges[0], edges[-1]) == (declared.lowest, declared.highest) and len(set(edges[:-1])) == len(edges) - 1)
     _require(edges == sorted(edges))
-    column = declared.with_edges(tuple(edges))
+    _require(lump is None or (type(lump) is float and 1.0 <= lump < math.inf))
+    column = replace(declared.with_edges(tuple(edges)), lump=lump)
     return column if heaps is None else replace(column, heaps=_heaps(column, heaps))
 
 
@@ -265,6 +267,7 @@ def _header(parts: ModelParts, constraints: Sequence[Rule], facts: Mapping[str, 
             for c in parts.columns
             if c.heaps is not None
         },
+        "lumps": {c.name: c.lump for c in parts.columns if c.lump is not None},
         "facts": dict(facts),
     }
 

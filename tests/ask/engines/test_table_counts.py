@@ -22,6 +22,9 @@ from sordino.ask.engines.engine import EngineFailed, Statement
 from sordino.ask.engines.instances import _BLOCK
 from sordino.ask.engines.table_counts import CountingTables, KeyColumn
 from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable
+from sordino.ask.queries.adaptive.round_values import sets_of
+from sordino.ask.queries.expressions.compile import bind_number
+from sordino.ask.queries.expressions.nodes import Name
 from sordino.core.neighbors import Neighbors
 from sordino.synth.encoded_column import encode_columns, encode_table
 
@@ -58,6 +61,44 @@ def test_keys_of_every_width_are_counted_in_blocks(size: int) -> None:
     counts = counting.counts()
     assert [c.shape for c in counts] == [tuple(k.width for k in table) for table in tables]
     assert [c.ravel().tolist() for c in counts] == counted(keys, tables)
+
+
+ROUND_COLUMNS: dict[str, Any] = {
+    "whole": sd.Integer(-5_000, 100_000),
+    "cents": sd.Real(0, 1_000, resolution="0.01"),
+    "days": sd.Date("1999-06-01", "2031-02-01"),
+    "seconds": sd.DateTime("2010-01-01 00:00:00", "2012-01-01 00:00:00", zone="UTC"),
+    "narrow": sd.Integer(0, 3),
+}
+
+
+@pytest.mark.parametrize("name", ROUND_COLUMNS)
+def test_round_values_are_counted_by_the_smallest_set_that_holds_them(name: str) -> None:
+    of = bind_number(Name("x"), sd.Domain({"x": ROUND_COLUMNS[name]}))
+    sets, (low, high) = sets_of(of), of.ends
+    edges = (low, low + (high - low) // 3, high)
+    rng = np.random.default_rng(1)
+    round_steps = [one.at(one.ordinal(rng.integers(low, high, 30))) for one in sets]
+    steps = np.clip(np.concatenate([rng.integers(low, high + 1, 300), *round_steps, [low, high]]), low, high)
+    size = 2 * (1 + len(sets))
+    expected = np.zeros(size, dtype=np.int64)
+    for step in steps.tolist():
+        # Of two sets that hold a value the later is the smaller.
+        smallest = max((n for n, one in enumerate(sets, 1) if one.count(step, step)), default=0)
+        expected[(1 + len(sets)) * (step >= edges[1]) + smallest] += 1
+    cells = np.concatenate([steps, [KeyColumn(0, 2, None, edges).none] * 5, [low - 1] * 3])
+    classes = tuple(int(c) for c in [1, *rng.integers(0, 2, size)][:size])
+    tables = [
+        [KeyColumn(0, size, None, edges, sets)],
+        [KeyColumn(0, size, classes, edges, sets)],
+        [KeyColumn(0, 2, None, edges)],
+    ]
+    counting = CountingTables(tables)
+    counting.add({0: cells})
+    by_key, by_class, by_bin = counting.counts()
+    assert by_key.tolist() == expected.tolist()
+    assert by_class.tolist() == np.bincount(classes, expected, 2).tolist()
+    assert by_bin.tolist() == expected.reshape(2, -1).sum(axis=1).tolist()
 
 
 @pytest.mark.parametrize("more", [0, 1])

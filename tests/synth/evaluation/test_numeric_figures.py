@@ -74,7 +74,13 @@ def model() -> synth.Model:
 
 
 def evaluate(model: synth.Model, **words: Any) -> synth.Evaluation:
-    parts: dict[str, Any] = {"correlations": True, "distributions": True, "rules": RULES, "predict": "pay > 1000"}
+    parts: dict[str, Any] = {
+        "correlations": True,
+        "distributions": True,
+        "heaps": True,
+        "rules": RULES,
+        "predict": "pay > 1000",
+    }
     return synth.evaluate(model, rows=3_000, rng=Rng.seeded(5), auc=True, **{**parts, **words})
 
 
@@ -115,6 +121,17 @@ def test_open_figures_are_those_of_the_rows(openly: synth.Evaluation) -> None:
         np.mean([t == "a" for t in TABLE["town"].to_pylist()]),
     ]
     assert [v.original.value for v in openly.violations] == pytest.approx(broken)
+    cents = np.rint(pay * 100).astype(np.int64)
+    days = TABLE["since"].to_numpy().astype("datetime64[D]")
+    months = days.astype("datetime64[M]")
+    heaps = {h.column: {s.values: s.original.value for s in h.shares} for h in openly.heaps}
+    assert list(heaps) == ["pay", "bill", "since"]
+    for words, every in (("multiples of 0.1", 10), ("multiples of 1", 100), ("multiples of 10", 1_000)):
+        assert heaps["pay"][words] == pytest.approx((cents % every == 0).mean())
+    assert heaps["pay"]["one step below multiples of 1"] == pytest.approx((cents % 100 == 99).mean())
+    assert heaps["since"]["first days of months"] == pytest.approx((days == months).mean())
+    last = (months + 1).astype("datetime64[D]") - 1
+    assert heaps["since"]["last days of months"] == pytest.approx((days == last).mean())
     assert not openly.private
     assert openly.exact
 
@@ -133,12 +150,20 @@ def test_private_figures_are_the_open_ones_but_for_the_noise(
     for v, w in zip(openly.violations, privately.violations, strict=True):
         assert v.synthetic == w.synthetic
         assert v.original.value == pytest.approx(w.original.value, abs=0.01)
+    for one, other in zip(openly.heaps, privately.heaps, strict=True):
+        for s, t in zip(one.shares, other.shares, strict=True):
+            assert (s.values, s.synthetic, s.expected) == (t.values, t.synthetic, t.expected)
+            assert s.original.value == pytest.approx(t.original.value, abs=1e-4)
+    # A quarter of the payments are 0, which no smaller set holds than the multiples of most.
+    (words,) = [line for line in openly.figures() if line.startswith("round values of pay, share of synthetic rows: ")]
+    assert "multiples of 1,000,000 2" in words
     assert a["prediction"]["auc"]["value"] == pytest.approx(b["prediction"]["auc"]["value"], abs=1e-2)
     assert privately.release is not None
     assert [name for name, _ in privately.losses] == [
         "distances",
         "correlations",
         "distributions",
+        "heaps",
         "prediction",
         "ranking",
         "rules",
@@ -187,6 +212,7 @@ def test_the_page_has_every_part(kind: str, model: synth.Model, request: pytest.
         "(Spearman)",
         "(Pearson)",
         "Quantiles and tails",
+        "Round values",
         "Rules",
         html.escape(RULES[0].describe()),
         "AUC of its score",

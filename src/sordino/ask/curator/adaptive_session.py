@@ -543,8 +543,15 @@ class CountCache:
     def _key_column(self, axis: Axis, axes: dict[Axis, int]) -> KeyColumn:
         """Return the column of an axis in a scan of `axes`, to which it is added."""
         keys = replace(axis, codes=None)
-        edges = axis.edges if cuts_steps(axis, self._domain) else None
-        return KeyColumn(axes.setdefault(keys, len(axes)), keys.size(self._domain), axis.codes, edges)
+        size = keys.size(self._domain)
+        if not cuts_steps(axis, self._domain):
+            return KeyColumn(axes.setdefault(keys, len(axes)), size, axis.codes)
+        cut = replace(keys, rounded=False)
+        if axis.rounded:
+            # Its keys follow from the steps that the same bins are cut of, whatever their key of missing values.
+            cut = next((other for other in axes if (other.column, other.edges) == (axis.column, axis.edges)), cut)
+        sets = axis.round_sets(self._domain)
+        return KeyColumn(axes.setdefault(cut, len(axes)), size, axis.codes, axis.edges, sets)
 
     def _scan(self, wanted: Sequence[tuple[Grouping, Grouping]]) -> None:
         """Count several groupings in one scan; rows without a key in one of a grouping's axes are left out of it."""

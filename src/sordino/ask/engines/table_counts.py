@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sordino.ask.queries.adaptive.round_values import RoundSet, number_smallest
+
 # The most cells that two bytes number: these are counted in two thirds of the time of eight.
 _SHORT = 1 << 16
 # The exact number of rows in each cell of a table.
@@ -25,13 +27,15 @@ class KeyColumn:
     """A column of a statement whose cells tell a row's key, from 0 to `size` - 1; `classes` give each key its class.
 
     Cells are keys, or NULL. With `edges` they are whole numbers of 64 bits: those in [edges[i], edges[i + 1]) have the key i, the
-    last edge's too; where there is one key more, the others and NULL have it. `classes` None leaves key i the class i.
+    last edge's too; where there is one key more, the others and NULL have it. `classes` None leaves key i the class i. With
+    `sets` of round values each of these keys is one for each set, the smallest that holds the cell, after one for the others.
     """
 
     place: int
     size: int
     classes: tuple[int, ...] | None = None
     edges: tuple[int, ...] | None = None
+    sets: tuple[RoundSet, ...] = ()
 
     @property
     def width(self) -> int:
@@ -53,7 +57,7 @@ class CountingTables:
     def __init__(self, tables: Sequence[Sequence[KeyColumn]]) -> None:
         columns = list(dict.fromkeys(column for table in tables for column in table))
         number = {column: i for i, column in enumerate(columns)}
-        self._columns = [(column.place, _classes_of(column)) for column in columns]
+        self._columns = [(column.place, column.sets, _classes_of(column)) for column in columns]
         self._starts = {column.place: np.array([*column.edges[:-1], column.none]) for column in columns if column.edges}
         self._tables = [[number[column] for column in table] for table in tables]
         # A class more for rows without a key, which is cut off at the end.
@@ -63,7 +67,12 @@ class CountingTables:
     def add(self, cells: Mapping[int, npt.NDArray[Any]]) -> None:
         """Count a block of rows: the cells of each column by its place, `KeyColumn.none` for NULL."""
         bins = {place: np.searchsorted(starts, cells[place], side="right") for place, starts in self._starts.items()}
-        classes = [of[bins.get(place, cells[place])] for place, of in self._columns]
+        classes = []
+        for place, sets, of in self._columns:
+            keys = bins.get(place, cells[place])
+            if sets:
+                keys = keys * (1 + len(sets)) + number_smallest(sets, cells[place])
+            classes.append(of[keys])
         for table, shape, counts in zip(self._tables, self._shapes, self._counts, strict=True):
             places = classes[table[0]]
             if counts.size > _SHORT:
@@ -83,6 +92,9 @@ def _classes_of(column: KeyColumn) -> npt.NDArray[np.uint16 | np.int64]:
     classes = [*(range(column.size) if column.classes is None else column.classes)]
     if column.edges is None:
         classes.append(column.width)
+    elif column.sets:
+        beyond = [column.width] * (1 + len(column.sets))
+        classes = [*beyond, *classes, *beyond]
     else:
         absent = classes.pop() if column.size == len(column.edges) else column.width
         classes = [absent, *classes, absent]

@@ -72,8 +72,9 @@ def synth_report(
 ) -> None:
     """Write one HTML page: how far a model's synthetic rows are from the table, and what each figure cost.
 
-    Distances, correlations, quantiles and tails, random counts, rules, a prediction. Against a declared table it is private
-    and charged once; against a file it is NOT PRIVATE, and says so at the top. --format json prints every figure as JSON.
+    Distances, correlations, quantiles and tails, round values, random counts, rules, a prediction. Against a declared table it
+    is private and charged once; against a file it is NOT PRIVATE, and says so at the top. --format json prints every figure as
+    JSON.
     """
     from sordino import synth
     from sordino.cli.shared.atomic_file import after_charge, open_atomic
@@ -95,6 +96,7 @@ def synth_report(
         "workload": "pairs" if workload is None else sets_of(workload, option="--workload"),
         "predict": predict,
         "distributions": True,
+        "heaps": True,
         "auc": predict is not None and predict not in source.columns,
         "rules": [*source.constraints, *constraints_of((), (), (), source.columns, lines=rule or ())],
     }

@@ -145,6 +145,7 @@ class EvaluationService:
             rows=rows,
             correlations=True,
             distributions=True,
+            heaps=True,
             workload="pairs",
             predict=predict,
             auc=predict is not None,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sordino.synth.evaluation.correlations import Correlations, PairTable
     from sordino.synth.evaluation.distances import Distance
     from sordino.synth.evaluation.distributions import Distribution
+    from sordino.synth.evaluation.heap_shares import ColumnHeaps
     from sordino.synth.evaluation.prediction import ConfusionMatrix, Ranking
     from sordino.synth.evaluation.trained_models import TrainedScore
     from sordino.synth.evaluation.violations import Violation
@@ -83,6 +84,7 @@ class Evaluation:
     pearson: Correlations | None = None
     pairs: tuple[PairTable, ...] = field(default=(), repr=False)
     distributions: tuple[Distribution, ...] = ()
+    heaps: tuple[ColumnHeaps, ...] = ()
     violations: tuple[Violation, ...] = ()
     trained: tuple[TrainedScore, ...] = ()
     workload: Workload | None = None
@@ -144,6 +146,7 @@ class Evaluation:
             words.append(self.workload.describe())
         words += self._correlation_lines()
         words += self._distribution_lines()
+        words += self._heap_lines()
         if self.prediction is not None:
             words.append(f"predicted right: {self.prediction.original.right.with_error(3)}")
             if self.prediction.ranking is not None:
@@ -178,6 +181,15 @@ class Evaluation:
         words = ", ".join(f"{d.column} {d.difference.text()}" for d in visible)
         return [f"distribution functions differ most (Kolmogorov-Smirnov): {words}"]
 
+    def _heap_lines(self) -> list[str]:
+        """Return a line for each column whose rows, synthetic or original, are round more often than its values are."""
+        lines = [
+            f"round values of {heaps.column}, share of synthetic rows: {', '.join(s.describe() for s in heaps.largest)}"
+            for heaps in self.heaps
+            if heaps.largest
+        ]
+        return lines or ["round values: none holds visibly more rows than its share of the values"] * bool(self.heaps)
+
     def _violation_lines(self) -> list[str]:
         return [
             f"{v.rule}: broken by {100 * v.synthetic:.2f}% of synthetic rows; of the original's share {v.original.with_error(4)}"
@@ -209,6 +221,7 @@ class Evaluation:
                 if c is not None
             },
             "distributions": [d.to_dict() for d in self.distributions],
+            "heaps": [h.to_dict() for h in self.heaps],
             "workload": None if self.workload is None else self.workload.to_dict(),
             "prediction": None if self.prediction is None else self.prediction.to_dict(),
             "trained": [t.to_dict() for t in self.trained],
@@ -240,6 +253,7 @@ class Evaluation:
         """Return the other parts as lines of text."""
         lines = self._correlation_lines()
         lines += self._distribution_lines()
+        lines += self._heap_lines()
         if self.workload is not None:
             w = self.workload
             lines.append(f"workload: {w.describe()}; 95% intervals held {100 * w.coverage:.0f}%")

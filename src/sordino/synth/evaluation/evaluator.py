@@ -29,6 +29,7 @@ from sordino.synth.evaluation.cuts import encode_steps
 from sordino.synth.evaluation.distances import Distance, choose_sets, exact_distances, release_distances
 from sordino.synth.evaluation.distributions import SteppedColumn, compare_distributions, ordered_columns
 from sordino.synth.evaluation.evaluation import ColumnCounts, Evaluation, Prediction
+from sordino.synth.evaluation.heap_shares import compare_heaps, heaping_columns
 from sordino.synth.evaluation.prediction import (
     ConfusionMatrix,
     Ranking,
@@ -75,6 +76,7 @@ _WEIGHTS = {
     "distances": 5,
     "correlations": 2,
     "distributions": 2,
+    "heaps": 1,
     "workload": 2,
     "prediction": 1,
     "ranking": 1,
@@ -84,7 +86,7 @@ _QUERIES = 24
 _PAIRS = 12
 _COLUMNS_SHOWN = 12
 # The parts that are tables of counts.
-_COUNTED = ("correlations", "distributions", "workload")
+_COUNTED = ("correlations", "distributions", "heaps", "workload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class EvaluationPlan:
     sets: Sequence[tuple[int, ...]]
     correlated: Sequence[CorrelatedColumn] = ()
     ordered: Sequence[SteppedColumn] = ()
+    heaping: Sequence[int] = ()
     queries: Sequence[BoxQuery] = ()
     scorecard: Scorecard | None = None
     bands: tuple[int, ...] | None = None
@@ -112,6 +115,7 @@ class EvaluationPlan:
             "distances": True,
             "correlations": bool(self.correlated),
             "distributions": bool(self.ordered),
+            "heaps": bool(self.heaping),
             "workload": bool(self.queries),
             "prediction": self.scorecard is not None,
             "ranking": self.bands is not None,
@@ -142,6 +146,7 @@ def evaluate(
     workload: Sequence[Sequence[str]] | Literal["pairs"] | None = None,
     predict: Expr | str | None = None,
     distributions: bool = False,
+    heaps: bool = False,
     auc: bool = False,
     rules: Sequence[Rule] | bool = False,
     csv: Csv | None = None,
@@ -150,15 +155,16 @@ def evaluate(
     """Return how far rows drawn from the model lie from a table, over one, two and three columns at a time.
 
     More parts can be asked: `correlations` by ranks and by values; `distributions`, quantiles and tails of each ordered
-    column; a `workload` of random counts over sets of columns ("pairs": twelve random pairs); `predict`, a condition such as
-    "income > 50": how often does a scorecard that is trained on synthetic rows predict it right, and with `auc`, how well
-    does its score rank the rows; `rules`, those of the model (True) or a list: how many rows break each.
+    column; `heaps`, how many rows hold round values, of each column that is wider than a code a value; a `workload` of random
+    counts over sets of columns ("pairs": twelve random pairs); `predict`, a condition such as "income > 50": how often does a
+    scorecard that is trained on synthetic rows predict it right, and with `auc`, how well does its score rank the rows;
+    `rules`, those of the model (True) or a list: how many rows break each.
 
     Against a curator's table all is asked privately and charged once; the parts share the loss 5 (distances) : 2
-    (correlations) : 2 (distributions) : 2 (workload) : 1 (predict) : 1 (auc) : 1 (rules), and their losses add up to what was
-    charged. A figure that the noise hides is not shown: it says what it is at most. Against an Arrow table, or the path of a
-    CSV file (names in its first line, or as `csv` says) or a Parquet file, give `non_private=True`: the figures are then
-    exact, and say so; `predict` also trains a logistic regression for a condition (AUC), or a linear one for a column of
+    (correlations) : 2 (distributions) : 1 (heaps) : 2 (workload) : 1 (predict) : 1 (auc) : 1 (rules), and their losses add up
+    to what was charged. A figure that the noise hides is not shown: it says what it is at most. Against an Arrow table, or the
+    path of a CSV file (names in its first line, or as `csv` says) or a Parquet file, give `non_private=True`: the figures are
+    then exact, and say so; `predict` also trains a logistic regression for a condition (AUC), or a linear one for a column of
     numbers (R2), and boosted trees where scikit-learn is installed. Three-way distances are of 60 random sets at most. Raises
     DeclarationError or QuestionRefused before anything is spent.
     """
@@ -178,6 +184,7 @@ def evaluate(
         workload=workload,
         predict=predict,
         distributions=distributions,
+        heaps=heaps,
         auc=auc,
         rules=rules,
     )
@@ -200,6 +207,7 @@ def plan_evaluation(
     workload: Sequence[Sequence[str]] | Literal["pairs"] | None = None,
     predict: Expr | str | None = None,
     distributions: bool = False,
+    heaps: bool = False,
     auc: bool = False,
     rules: Sequence[Rule] | bool = False,
 ) -> EvaluationPlan:
@@ -236,6 +244,7 @@ def plan_evaluation(
         sets,
         correlated=correlated_columns(model, keys, steps) if correlations else [],
         ordered=ordered_columns(model, keys, steps) if distributions else [],
+        heaping=heaping_columns(model) if heaps else [],
         queries=queries,
         scorecard=scorecard,
         bands=score_bands(scorecard, keys) if auc and scorecard is not None else None,
@@ -256,7 +265,7 @@ def _compare_openly(plan: EvaluationPlan, table: pa.Table) -> Evaluation:
     real = encode_table(table, model.parts.columns)
     distances = exact_distances(model, plan.sets, plan.keys, real)
     counter = ExactCounter(model, real, table)
-    evaluation = _count_parts(plan, distances, correlations=counter, distributions=counter, workload=counter)
+    evaluation = _count_parts(plan, distances, **dict.fromkeys(_COUNTED, counter))
     if card is not None:
         ranking = None if plan.bands is None else count_ranking(card, plan.bands, model, real)
         prediction = _prediction(plan, card, count_hits(card, model, real), ranking=ranking, original=real)
@@ -349,6 +358,7 @@ def _count_parts(
     *,
     correlations: Counter | None,
     distributions: Counter | None,
+    heaps: Counter | None,
     workload: Counter | None,
 ) -> Evaluation:
     """Return the distances, and the parts that are asked of counters; a part that is not planned needs none."""
@@ -360,6 +370,7 @@ def _count_parts(
         distributions=compare_distributions(plan.model, plan.ordered, distributions)
         if plan.ordered and distributions
         else (),
+        heaps=compare_heaps(plan.model, plan.heaping, plan.keys, plan.steps, heaps) if plan.heaping and heaps else (),
         workload=evaluate_workload(plan.model, plan.queries, workload) if plan.queries and workload else None,
     )
     if not plan.correlated or correlations is None:

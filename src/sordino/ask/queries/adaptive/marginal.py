@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sordino.ask.queries.adaptive.round_values import sets_of, smallest_set
+from sordino.ask.queries.adaptive.round_values import RoundSet, sets_of, smallest_set
 from sordino.ask.queries.expressions.bound_number import BoundNumber, bin_index
 from sordino.ask.queries.expressions.compile import bind_number
 from sordino.ask.queries.expressions.keys import Keys, keys
@@ -67,6 +67,10 @@ class Axis:
         # the second form raises, and says which columns are declared
         column = domain.columns.get(self.column) or domain[self.column]
         return _keys_of(self.column, column, self.edges, missing=self.missing, rounded=self.rounded)
+
+    def round_sets(self, domain: Domain) -> tuple[RoundSet, ...]:
+        """Return the sets of round values that the keys of each bin tell apart, if it is `rounded`."""
+        return sets_of(bind_number(Name(self.column), domain)) if self.rounded else ()
 
     def size(self, domain: Domain) -> int:
         """Return the number of codes."""
@@ -256,8 +260,8 @@ def select_cells(axes: Sequence[Axis], on: Primitives, domain: Domain) -> exp.Se
 
 
 def cuts_steps(axis: Axis, domain: Domain) -> bool:
-    """Return whether the keys of an axis are bins of whole steps that 64 bits hold."""
-    if axis.edges is None or axis.rounded:
+    """Return whether the keys of an axis follow from whole steps that 64 bits hold: bins of them, and round values."""
+    if axis.edges is None:
         return False
     ends = _steps_of(axis.column, domain[axis.column], missing=axis.missing).ends
     return max(map(abs, (*ends, axis.edges[0], axis.edges[-1]))) < NARROW

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sordino.ask.queries.expressions.bound_number import BoundNumber
 from sordino.ask.queries.expressions.sql_trees import Build, plus, whole
@@ -56,9 +57,29 @@ class RoundSet:
             return ordinals * self.every - self.below
         return self.days[ordinals - 1]
 
+    def holds(self, steps: Integers) -> npt.NDArray[np.bool_]:
+        """Return whether each step is a value of the set."""
+        held: npt.NDArray[np.bool_]
+        held = (steps + self.below) % self.every == 0 if self.every else np.isin(steps, self.days)
+        return held
+
     def count(self, low: Any, high: Any) -> Any:
         """Return how many values of the set lie from `low` up to `high`."""
         return self.ordinal(high) - self.ordinal(low - 1)
+
+
+def number_smallest(sets: Sequence[RoundSet], steps: Integers) -> npt.NDArray[np.uint8]:
+    """Return the number of the smallest set that holds each step, 0 where none does; `smallest_set` is the same in SQL."""
+    smallest = np.zeros(len(steps), dtype=np.uint8)
+    # Most steps are in no set, or in a large one: they are compared with a smaller set only if they are in the one around it.
+    inside: dict[int, Integers] = {}
+    for number, one in enumerate(sets, 1):
+        around = inside.get(one.within)
+        of = steps if around is None else steps[around]
+        held = np.flatnonzero(one.holds(of))
+        inside[number] = held if around is None else around[held]
+        smallest[inside[number]] = number
+    return smallest
 
 
 @functools.lru_cache(maxsize=1024)
