@@ -107,6 +107,7 @@ def exact_of(
 FRAME = Frame((0, 0), (2048, 2048), Fraction(3))
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("link", ["logistic", "poisson", "linear"])
 @pytest.mark.parametrize(("numbers", "categories"), [("a b", "c"), ("a b", ""), ("", "c")])
 @pytest.mark.parametrize("weight", [None, "u"])

@@ -108,6 +108,7 @@ def standardised(table: pa.Table, moments: Moments) -> Floats:
     return result
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("folds", [1, 3])
 @pytest.mark.parametrize(("numbers", "categories"), [("a b", ""), ("a", "c d"), ("b wide a", "c"), ("", "c d")])
 @pytest.mark.parametrize("weight", [None, "u"])

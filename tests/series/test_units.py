@@ -85,8 +85,14 @@ def counted(rows: Sequence[Visit], period: int, ward: str, limits: tuple[int, in
 LIMITS = [(1, 1), (1, 4), (2, 4), (2, 5), (3, 12), (1, 12), (4, 4)]
 
 
-@pytest.mark.parametrize("limits", LIMITS, ids=str)
-@pytest.mark.parametrize("released", [range(12), (1, 2, 7, 8, 11)], ids=["all", "some"])
+@pytest.mark.parametrize(
+    ("limits", "released"),
+    [
+        pytest.param(limits, released, marks=[pytest.mark.deep] * ((place + number) % 2), id=f"{limits}, {name}")
+        for place, limits in enumerate(LIMITS)
+        for number, (name, released) in enumerate({"all": range(12), "some": (1, 2, 7, 8, 11)}.items())
+    ],
+)
 def test_the_first_periods_of_each_window_count(limits: tuple[int, int], released: Sequence[int]) -> None:
     draws = random.Random(f"{limits}")
     rows: list[Visit] = []

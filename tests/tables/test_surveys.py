@@ -156,6 +156,7 @@ def sparse_rows() -> pa.Table:
     return pa.table({"country": country, "project": draws.choice(["wiki", "news"], count), "page": pages})
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("loss", [{"rho": "0.05"}, {"epsilon": "0.5"}])
 @pytest.mark.parametrize("finish", ["raw", "linear"])
 def test_the_plan_states_how_many_empty_cells_a_threshold_shows(finish: Any, loss: dict[str, Any]) -> None:

@@ -717,6 +717,7 @@ def with_areas(table: pa.Table) -> list[dict[str, Any]]:
     return [{**row, **above[row["tract"]]} for row in table.to_pylist() if row["tract"] is not None]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -978,8 +979,8 @@ def public_sums(source: pa.Table, column: str, name: str, among: set[str]) -> li
 
 
 @pytest.mark.each(5)
-@pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.2"}], ids=["rho", "epsilon"])
 @pytest.mark.parametrize("column", ["income", "debt", "share"])
+@pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.2"}], ids=["rho", "epsilon"])
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 def test_tables_agree_with_public_sums(loss: dict[str, Any], column: str, finish: Any) -> None:
     """As with counts: whole numbers, values of both signs, decimals."""
