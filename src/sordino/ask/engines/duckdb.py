@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
     from sordino.ask.engines.remote_tables import RemoteSources
     from sordino.ask.engines.table_counts import KeyColumn, TableCounts
-    from sordino.core.primitives import ProductSums
 
 # the view of a CSV file's lines, NOT PRIVATE, for the curator alone
 LINES = "sordino_lines"
@@ -255,11 +254,11 @@ class DuckDBEngine:
 
     def write(self, select: exp.Select) -> Statement:
         """Return DuckDB's text of a tree; nothing is read."""
-        from sordino.ask.engines.product_sums import select_factors
-
         source = select.args.get("from_") or select.args.get("from")
         products = select.meta.get("products")
         if products is not None:
+            from sordino.ask.engines.product_sums import select_factors
+
             return Statement(write_tree(select_factors(products, source.this)), products=products)
         return Statement(
             write_tree(select),
@@ -273,7 +272,9 @@ class DuckDBEngine:
         statement = select if isinstance(select, Statement) else self.write(select)
         products = statement.products
         if products is not None:
-            return self._read(lambda: self._add_products(statement.text, products))
+            from sordino.ask.engines.product_sums import add_products
+
+            return self._read(lambda: add_products(self._connection, statement.text, products))
         fetch = _fetch_row if statement.one_row else fetch_table
         return self._read(lambda: fetch(self._connection, statement.text), counts_all=statement.reads_no_column)
 
@@ -293,20 +294,6 @@ class DuckDBEngine:
             return counter.counts()
 
         return self._read(count)
-
-    def _add_products(self, factors: str, sums: ProductSums) -> pa.Table:
-        """Return the sums of products over the rows of a text."""
-        from sordino.ask.engines.product_sums import AddingProducts
-
-        adding = AddingProducts(sums)
-        with closing(fetch_blocks(self._connection, factors)) as blocks:
-            for block in blocks:
-                # A row without a weight takes no part.
-                cells = [column.fill_null(0) if column.null_count else column for column in block.columns]
-                weights, *numbers = [column.to_numpy() for column in cells]
-                folds = numbers.pop() if sums.folds > 1 else None
-                adding.add(weights, numbers, folds)
-        return adding.table()
 
     def _read(self, work: Callable[[], T], *, counts_all: bool = False) -> T:
         """Return what `work` computes from the rows; raises EngineFailed, without DuckDB's message.

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sordino.ask.engines.instances import fetch_blocks
 from sordino.core.primitives import MOST_FACTOR, MOST_WEIGHT, ProductSums
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
     from sqlglot import exp
 
@@ -50,6 +53,19 @@ def select_factors(sums: ProductSums, relation: exp.Expression) -> exp.Select:
         items.append(exp.alias_(exp.cast(exp.column("fold"), "INT"), "fold"))
     rows: exp.Select = exp.Select(expressions=items).from_(relation.copy())
     return rows
+
+
+def add_products(connection: duckdb.DuckDBPyConnection, factors: str, sums: ProductSums) -> pa.Table:
+    """Return the sums of products over the rows of a statement; raises what DuckDB raises."""
+    adding = AddingProducts(sums)
+    with closing(fetch_blocks(connection, factors)) as blocks:
+        for block in blocks:
+            # A row without a weight takes no part.
+            columns = [column.fill_null(0) if column.null_count else column for column in block.columns]
+            weights, *numbers = [column.to_numpy() for column in columns]
+            folds = numbers.pop() if sums.folds > 1 else None
+            adding.add(weights, numbers, folds)
+    return adding.table()
 
 
 class AddingProducts:
