@@ -22,14 +22,13 @@ from sordino.ask.queries.moment_matrix import LENGTH, WEIGHT, Frame, MomentMatri
 from sordino.core.primitives import MOST_FACTOR, MOST_WEIGHT, ProductSums
 
 
-@pytest.mark.parametrize("at_the_ends", [True, False])
+@pytest.mark.parametrize("most", [MOST_FACTOR, 1 << 18, 1 << 12])
 @pytest.mark.parametrize(
     ("columns", "blocks"), [(1, [0, 1]), (3, [255, 0, 257]), (31, [256]), (32, [8193]), (70, [300, 9])]
 )
-def test_sums_are_those_of_whole_numbers(columns: int, blocks: list[int], at_the_ends: bool) -> None:
-    """The largest numbers that there may be have products of 2^54, which no float adds up; the small ones are not cut."""
+def test_sums_are_those_of_whole_numbers(columns: int, blocks: list[int], most: int) -> None:
+    """Products of the largest numbers are 2^54, of which no float adds up two; those of 2^18 pass a float together; the small never."""
     rng = np.random.default_rng(columns)
-    most = MOST_FACTOR if at_the_ends else 1 << 12
     adding = AddingProducts(ProductSums(columns, 2, MOST_WEIGHT * most**2))
     rows = []
     for count in blocks:
