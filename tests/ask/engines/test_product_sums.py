@@ -27,7 +27,7 @@ from sordino.core.primitives import MOST_FACTOR, MOST_WEIGHT, ProductSums
     ("columns", "blocks"), [(1, [0, 1]), (3, [255, 0, 257]), (31, [256]), (32, [8193]), (70, [300, 9])]
 )
 def test_sums_are_those_of_whole_numbers(columns: int, blocks: list[int], most: int) -> None:
-    """Products of the largest numbers are 2^54, of which no float adds up two; those of 2^18 pass a float together; the small never."""
+    """Of the largest products, 2^54, no float adds up two; those of numbers of 2^18 pass a float together; small ones never."""
     rng = np.random.default_rng(columns)
     adding = AddingProducts(ProductSums(columns, 2, MOST_WEIGHT * most**2))
     rows = []
