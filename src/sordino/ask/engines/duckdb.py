@@ -256,7 +256,7 @@ class DuckDBEngine:
         """Return DuckDB's text of a tree; nothing is read."""
         source = select.args.get("from_") or select.args.get("from")
         products = select.meta.get("products")
-        if products is not None:
+        if products is not None and source is not None:
             from sordino.ask.engines.product_sums import select_factors
 
             return Statement(write_tree(select_factors(products, source.this)), products=products)
