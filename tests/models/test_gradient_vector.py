@@ -654,7 +654,7 @@ def test_intervals_cover_the_coefficients_without_noise(link: Link, loss: dict[s
         own_values = [fit.constant + sum(float(values[0]) for values in fit.values), *fit.slopes_from_first()]
         for own, value, deviation in zip(own_values, truth, fit.noise, strict=True):
             within.append(deviation >= 0 and abs(own - value) <= 1.959964 * deviation)
-    # Those of a delta were .95 where this was written; pure ones .948 and .940, as 1.96 deviations of Laplace noise alone cover .9375.
+    # With a delta both were .95 where this was written; pure .948 and .940: 1.96 deviations of Laplace noise alone cover .9375.
     assert (0.94 if "delta" in loss else 0.93) <= np.mean(within) <= 0.97, np.mean(within)
 
 
