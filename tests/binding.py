@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from sordino.ask.engines.cells import refine_times
 from sordino.ask.engines.duckdb import _fetch_row
 from sordino.ask.engines.instances import fetch_table
 from sordino.ask.engines.parquet import mend_arrow
+from sordino.ask.engines.product_sums import add_products
 
 
 class _Held:
@@ -45,7 +47,10 @@ class BoundVectors:
         for place, scan in enumerate(query.scans(domain)):
             statement = access.write(scan.select(access.primitives()))
             self._connection.execute(f"PREPARE scan{place} AS {statement.text}")
-            self._fetch.append(_fetch_row if statement.one_row else fetch_table)
+            if statement.products is not None:
+                self._fetch.append(functools.partial(add_products, sums=statement.products))
+            else:
+                self._fetch.append(_fetch_row if statement.one_row else fetch_table)
 
     def of(self, table: pa.Table) -> list[Any]:
         """Return the exact vectors of the query on a table of the same columns."""

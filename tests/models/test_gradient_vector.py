@@ -39,8 +39,10 @@ from sordino.ask.queries.question_records import question_from_json, question_to
 from sordino.core.errors import DeclarationError, QuestionRefused
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.loss import Loss
-from sordino.core.mechanisms.noise_choice import smooth_vectors
+from sordino.core.mechanisms.additive_noise import Gaussian, Laplace
+from sordino.core.mechanisms.noise_choice import cheapest, smooth_vectors
 from sordino.core.neighbors import Neighbors, Relation
+from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.release import Output
 from sordino.models.held_out import score_counts
 from sordino.models.moments import Floats, NoisyMoments, place_moments
@@ -521,7 +523,7 @@ def test_coefficients_have_intervals_of_the_noise_and_of_the_population(link: st
 
 
 class PlainSums:
-    """A Queryable over plain sums of a frame in floats, with Gaussian noise of the very laws: a thousand fits take half a minute.
+    """A Queryable over plain sums of a frame in floats, with noise of the very laws: a thousand fits take half a minute.
 
     It answers what an engine does (`test_plain_sums_are_those_of_the_engine`).
     """
@@ -539,13 +541,19 @@ class PlainSums:
 
     def release(self, query: Any, loss: Any) -> Any:
         """Return a vector with noise, as one output."""
-        key = (type(query), getattr(query, "frame", None) and query.frame.limit, loss.rho)
+        key = (type(query), getattr(query, "frame", None) and query.frame.limit, loss)
         if key not in self._laws:
-            mechanisms, _ = smooth_vectors(query.parts(self.domain, self.neighbors), loss.rho)
-            self._laws[key] = mechanisms[0].law
+            parts = query.parts(self.domain, self.neighbors)
+            ((mechanism,), _) = smooth_vectors(parts, loss.rho) if isinstance(loss, sd.ZCDP) else cheapest(parts, loss)
+            assert isinstance(mechanism, (Gaussian, Laplace))
+            self._laws[key] = mechanism.law
         law = self._laws[key]
         exact = self.sums(query) / float(query.unit)
-        noise = self._draws.normal(0, math.sqrt(float(law.variance())), len(exact))
+        deviation = math.sqrt(float(law.variance()))
+        if isinstance(law, DiscreteLaplace):
+            noise = self._draws.laplace(0, deviation / math.sqrt(2), len(exact))
+        else:
+            noise = self._draws.normal(0, deviation, len(exact))
         estimate = Noisy(tuple(round(step) for step in (exact + noise).tolist()), query.unit, law)
         return SimpleNamespace(outputs=[Output("sums", estimate, "")])
 
@@ -632,11 +640,11 @@ def test_plain_sums_are_those_of_the_engine(link: Link) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("loss", [{"epsilon": 1, "delta": "1e-6"}, {"epsilon": 3}], ids=["delta", "pure"])
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
-def test_intervals_cover_the_coefficients_without_noise(link: Link) -> None:
+def test_intervals_cover_the_coefficients_without_noise(link: Link, loss: dict[str, Any]) -> None:
     """Of 1,000 simulations, 5,000 intervals, of which those of one fit go together: the standard error of .95 is .003 to .007."""
     asked = wide_question(link)
-    loss: dict[str, Any] = {"epsilon": 1, "delta": "1e-6"}
     plan = open_table(draw_wide(50, 0), WIDE).plan(asked, **loss)
     assert isinstance(plan.procedure, AlgorithmProcedure)
     prepared: Any = plan.procedure.prepared
@@ -653,8 +661,8 @@ def test_intervals_cover_the_coefficients_without_noise(link: Link) -> None:
         own_values = [fit.constant + sum(float(values[0]) for values in fit.values), *fit.slopes_from_first()]
         for own, value, deviation in zip(own_values, truth, fit.noise, strict=True):
             within.append(deviation >= 0 and abs(own - value) <= 1.959964 * deviation)
-    # Both were .95 where this was written.
-    assert 0.94 <= np.mean(within) <= 0.97, np.mean(within)
+    # With a delta both were .95 where this was written; pure .948 and .940: 1.96 deviations of Laplace noise alone cover .9375.
+    assert (0.94 if "delta" in loss else 0.93) <= np.mean(within) <= 0.97, np.mean(within)
 
 
 def fit_exactly(frame: pd.DataFrame, link: Link, used: Frame) -> Floats:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 WIDEST = 10**37
 # below it sums and differences of two numbers stay within 64 bits
 NARROW = 2**62
+# the most of a number, and of a weight, in `ProductSums`
+MOST_FACTOR = 1 << 21
+MOST_WEIGHT = 1 << 12
 
 
 class OutOfRange(QuestionRefused):
@@ -44,6 +47,20 @@ def check_range(*numbers: int | Fraction | None) -> None:
                 "a number of this question may grow past 37 digits: clip its columns first, declare their bounds, or "
                 "write smaller constants"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSums:
+    """What a SELECT adds up, as its `meta["products"]` says it to engines that multiply faster than SQL.
+
+    The relation has whole numbers: fold, of 0 to `folds` - 1, w, of 0 to MOST_WEIGHT, and as many z0.. as `numbers`, each of at
+    most MOST_FACTOR; no |w z_i z_j| passes `most`, and where a z is missing w is too. The answer has a row a fold: fold, t0, the
+    sum of w, s0.. of w z_0.., and s0_0, s0_1.. of w z_i z_j for each i and each j from i on.
+    """
+
+    numbers: int
+    folds: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,6 +255,11 @@ class DuckDBEngine:
     def write(self, select: exp.Select) -> Statement:
         """Return DuckDB's text of a tree; nothing is read."""
         source = select.args.get("from_") or select.args.get("from")
+        products = select.meta.get("products")
+        if products is not None and source is not None:
+            from sordino.ask.engines.product_sums import select_factors
+
+            return Statement(write_tree(select_factors(products, source.this)), products=products)
         return Statement(
             write_tree(select),
             _is_one_row(select),
@@ -265,6 +270,11 @@ class DuckDBEngine:
     def run(self, select: exp.Select | Statement) -> pa.Table:
         """Return the exact answer of a tree, or of its text; raises EngineFailed, without DuckDB's message."""
         statement = select if isinstance(select, Statement) else self.write(select)
+        products = statement.products
+        if products is not None:
+            from sordino.ask.engines.product_sums import add_products
+
+            return self._read(lambda: add_products(self._connection, statement.text, products))
         fetch = _fetch_row if statement.one_row else fetch_table
         return self._read(lambda: fetch(self._connection, statement.text), counts_all=statement.reads_no_column)
 

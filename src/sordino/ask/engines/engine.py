@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sordino.core.primitives import Primitives
+from sordino.core.primitives import Primitives, ProductSums
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,13 +44,15 @@ class Statement:
     """A SELECT in an engine's dialect, written before the question is charged; `one_row` says that it has no GROUP BY.
 
     `reads_no_column` says that it only counts rows, which DuckDB may take from the footers of files. `bounded` is the relation
-    that an engine may compute once for several statements.
+    that an engine may compute once for several statements. With `products` the text is of the rows, and the answer is what is
+    added up of them.
     """
 
     text: str
     one_row: bool = False
     reads_no_column: bool = False
     bounded: BoundedRelation | None = None
+    products: ProductSums | None = None
 
 
 class TableCounter(Protocol):

@@ -252,7 +252,8 @@ def fetch_table(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
 def fetch_blocks(connection: duckdb.DuckDBPyConnection, text: str) -> Generator[pa.RecordBatch, None, None]:
     """Yield a statement's rows in blocks, as they are computed; raises what DuckDB raises, with no result left open."""
     try:
-        blocks = connection.execute(text).to_arrow_reader(_BLOCK)
+        # Not of a cursor that has executed it, which holds all rows before the first block.
+        blocks = connection.sql(text).to_arrow_reader(_BLOCK)
         assert blocks is not None
         yield from blocks
     except BaseException:

@@ -312,7 +312,8 @@ class CurvatureMatrix:
             tree: exp.Select = of(compiled.columns, _curved_rows(compiled, self, on))
             return tree
 
-        scans = [Scan(f"curvature {text}", functools.partial(select, select_products))]
+        products = functools.partial(select_products, frame=self.frame)
+        scans = [Scan(f"curvature {text}", functools.partial(select, products))]
         if compiled.columns.categories:
             scans.append(Scan(f"curvature by values {text}", functools.partial(select, select_by_values)))
         return scans

@@ -29,7 +29,7 @@ from sordino.ask.queries.queryable import Scan
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors, Sensitivity
-from sordino.core.primitives import Primitives
+from sordino.core.primitives import MOST_WEIGHT, Primitives, ProductSums
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ _MOST_STEPS = 1 << 20
 # A standardised number lies within twice this many scales.
 _WIDEST_SCALE = 1 << 10
 # A row counts in whole parts of this weight, and its squared length in parts of this size.
-WEIGHT = 1 << 12
+WEIGHT = MOST_WEIGHT
 LENGTH = 1 << 16
 # The most that a limit can be.
 _MOST_LIMIT = 1 << 20
@@ -257,6 +257,15 @@ class CompiledMoments:
         )
         # Squared lengths are rounded up in the engine, by one part a number.
         return min(self.least_limit + reach + Fraction(len(self.numbers), LENGTH), Fraction(_MOST_LIMIT))
+
+    def most_product(self, frame: Frame) -> int:
+        """Return what no weighted product of two numbers passes, in steps and parts.
+
+        w z^2 is at most R s^2 for a number of scale s, and w at most 1; a product of two is at most the larger of their squares.
+        """
+        scale = max(frame.scales, default=1)
+        reach = max((n.width + abs(center) for n, center in zip(self.numbers, frame.centers, strict=True)), default=1)
+        return WEIGHT * min(math.floor(frame.limit * scale**2), reach**2)
 
     def check_frame(self, frame: Frame) -> None:
         """Raise QuestionRefused for a frame in which sums could pass what an engine holds."""
@@ -512,9 +521,11 @@ def _prepare(compiled: CompiledMoments, on: Primitives, beside: Sequence[Build] 
     codes = [declared.row_code(on) for declared in compiled.categories]
     others = [build(on) for build in beside]
     if compiled.droppable:
+        # A step is missing where its number is, which need not be scaled to say so.
+        plain_numbers = [number.number.build(on) for number in compiled.numbers]
         present = [
             exp.Not(this=exp.Is(this=exp.Paren(this=part.copy()), expression=exp.Null()))
-            for part in (*numbers, *codes, *others)
+            for part in (*plain_numbers, *codes, *others)
         ]
         on.keep(cast(exp.Expression, exp.and_(*present, copy=False)))
     return [numbers, codes, others]
@@ -617,14 +628,14 @@ def _weigh(numbers: Sequence[int]) -> exp.Expression:
 
 
 def _select_products_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
-    return select_products(compiled, weighted_rows(compiled, frame, on))
+    return select_products(compiled, weighted_rows(compiled, frame, on), frame)
 
 
 def _select_by_values_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
     return select_by_values(compiled, weighted_rows(compiled, frame, on))
 
 
-def select_products(compiled: CompiledMoments, rows: exp.Subquery) -> exp.Select:
+def select_products(compiled: CompiledMoments, rows: exp.Subquery, frame: Frame) -> exp.Select:
     """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
     from sqlglot import exp
 
@@ -634,6 +645,8 @@ def select_products(compiled: CompiledMoments, rows: exp.Subquery) -> exp.Select
             name = "s" + "_".join(map(str, block.numbers))
             outer.append(exp.alias_(_weigh(block.numbers), name, copy=False))
     select: exp.Select = exp.Select(expressions=outer).from_(rows, copy=False)
+    select.meta["products"] = ProductSums(len(compiled.numbers), compiled.halves, compiled.most_product(frame))
+    # In place, as a copy of the tree would not have it.
     return select.group_by(exp.column("fold"), copy=False)
 
 
