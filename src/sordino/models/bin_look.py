@@ -1,4 +1,4 @@
-"""Where numbers lie and how far they spread, by noisy counts of bins: at a small pure epsilon they say more than sums and squares."""
+"""Where numbers lie and how far they spread, by noisy counts of bins: more than sums and squares say at a small pure epsilon."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sordino.models.columns import Floats
 # Few bins are told from their noise sooner, many cut a narrow column finer: so many that the rows of a column that fills half of
 # its range, spread over the bins, are some deviations above the noise. Measured on three tables at a pure .1.
 LEAST_BINS = 8
-MOST_BINS = 128
-_ROWS_OF_BINS = 57.0
+MOST_BINS = 32
+_ROWS_OF_BINS = 36.0
 # A column spreads by half a bin at least, and by so much of half of its range at most.
 _WIDEST = 0.75
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,6 +21,7 @@ from sordino.ask.queries.moment_matrix import (
     Frame,
     MomentMatrix,
     MomentVector,
+    ScaledNumber,
     compile_moments,
 )
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
@@ -40,8 +41,8 @@ LOOK = Fraction(3, 20)
 # standardised by noise.
 LOOK_EPSILON = Fraction(1, 40)
 _MOST_LOOK = Fraction(1, 4)
-# Where it has no more than that, so much of it counts the rows beforehand; and where the mean of a number would have noise of this
-# part of half of its range, bins say where numbers lie, in place of sums and squares.
+# Where it has no more than that, so much of it counts the rows beforehand; and where the mean of a number would have noise of
+# this part of half of its range, bins say where numbers lie, in place of sums and squares.
 _COUNT = Fraction(1, 5)
 _ROUGH = 0.01
 # Rows are shortened so far that the noise of the matrix, in its largest direction, is about this part of the rows. More noise
@@ -160,7 +161,7 @@ class PreparedMoments:
         if self.look is None:
             return _any_frame(self.compiled), None
         rows = self.count_rows(queryable) if rows is None else rows
-        share = take_share(self.loss, self._place_share)
+        share = take_share(self.loss, self.look_share - self.count_share)
         if rows is not None and self.bins is not None and self._noise_of(self.look) > _ROUGH * rows:
             noise = self._noise_of(self.bins)
             bins = choose_bins(rows, noise)
@@ -173,14 +174,14 @@ class PreparedMoments:
         """Return about how many rows there are, where that decides how to look; else None, at no cost."""
         if self.bins is None:
             return None
-        share = take_share(self.loss, self.look_share * _COUNT)
+        share = take_share(self.loss, self.count_share)
         estimate = queryable.release(BinCounts(self.question), share).outputs[0].estimate
         return max(float(numbers_of(estimate)[0]), 1.0)
 
     @property
-    def _place_share(self) -> Fraction:
-        """The share of the loss that says where numbers lie."""
-        return self.look_share if self.bins is None else self.look_share * (1 - _COUNT)
+    def count_share(self) -> Fraction:
+        """The share of the loss that counts the rows before the look."""
+        return Fraction(0) if self.bins is None else self.look_share * _COUNT
 
     def _noise_of(self, law: NoiseLaw) -> float:
         return math.sqrt(float(law.variance())) / PARTS
@@ -206,18 +207,14 @@ class PreparedMoments:
     def _frame_of(self, means: Floats, spreads: Floats, rows: float) -> Frame:
         """Return the frame of means and spreads, in halves of the declared ranges, with the limit that the noise allows."""
         numbers = self.compiled.numbers
-        centers = []
-        scales = []
-        for number, mean, spread in zip(numbers, means, spreads, strict=True):
-            centers.append(round(float(mean) * number.width))
-            scales.append(min(max(round(float(spread) * number.width), number.least_scale), number.width))
+        frame = scale_frame(numbers, means, spreads, Fraction(1))
         size = self.compiled.features
         affordable = rows / (self.unit_noise * math.sqrt(size))
         enough = self.least_limit + len(numbers) + _TAIL
         wanted = max(min(_NOISE * affordable, enough), _LITTLE_NOISE * affordable)
-        most = float(self.compiled.most_limit(centers, scales))
+        most = float(self.compiled.most_limit(frame.centers, frame.scales))
         limit = min(max(wanted, self.least_limit), most)
-        return Frame(tuple(centers), tuple(scales), Fraction(math.ceil(limit * _LIMIT_STEP), _LIMIT_STEP))
+        return replace(frame, limit=Fraction(math.ceil(limit * _LIMIT_STEP), _LIMIT_STEP))
 
 
 def prepare_moments(
@@ -244,6 +241,16 @@ def prepare_moments(
     (law,) = forecast.laws(MomentVector(question, frame), take_share(loss, rest))
     unit_noise = math.sqrt(float(law.variance())) / PARTS / float(frame.limit)
     return PreparedMoments(question, compiled, loss, look, unit_noise, look_share, bins)
+
+
+def scale_frame(numbers: Sequence[ScaledNumber], means: Floats, spreads: Floats, limit: Fraction) -> Frame:
+    """Return the frame of means and spreads, in halves of the declared ranges."""
+    centers = []
+    scales = []
+    for number, mean, spread in zip(numbers, means, spreads, strict=True):
+        centers.append(round(float(mean) * number.width))
+        scales.append(min(max(round(float(spread) * number.width), number.least_scale), number.width))
+    return Frame(tuple(centers), tuple(scales), limit)
 
 
 def choose_look_share(loss: Loss, most: Fraction) -> Fraction:

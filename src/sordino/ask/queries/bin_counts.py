@@ -1,7 +1,7 @@
 """Bin counts: the rows in equal bins of each number's declared range, and at each declared value. Knows no data.
 
-At a small pure epsilon they say better than sums and squares where a number lies and how far it spreads, as a row moves one bin of
-each number by 1, however wide the declared bounds are.
+At a small pure epsilon they say better than sums and squares where a number lies and how far it spreads, as a row moves one
+bin of each number by 1, however wide the declared bounds are.
 """
 
 from __future__ import annotations
