@@ -11,18 +11,21 @@ from sordino.ask.queries.bin_counts import bins_of, values_of
 from sordino.ask.queries.moment_matrix import CompiledMoments
 from sordino.models.columns import Floats
 
-# Few bins are told from their noise sooner, many cut a narrow column finer: so many that the rows of a column that fills half of
-# its range, spread over the bins, are some deviations above the noise. Measured on three tables at a pure .1.
+# Few bins are told from their noise sooner, many cut a narrow column finer.
 LEAST_BINS = 8
 MOST_BINS = 32
-_ROWS_OF_BINS = 36.0
+# Measured on three tables at a pure .1.
+SURE_BINS = 36.0
 # A column spreads by half a bin at least, and by so much of half of its range at most.
 _WIDEST = 0.75
 
 
-def choose_bins(rows: float, noise: float) -> int:
-    """Return into how many bins to cut each number, of about so many rows, where a count has noise of this deviation."""
-    bins = (rows / noise) ** 2 / _ROWS_OF_BINS
+def choose_bins(rows: float, noise: float, sure: float) -> int:
+    """Return into how many bins to cut each number, of about so many rows, where a count has noise of this deviation.
+
+    A power of two at which rows that are spread over all bins are the root of `sure` deviations above the noise together.
+    """
+    bins = (rows / noise) ** 2 / sure
     return int(2 ** math.floor(math.log2(min(max(bins, LEAST_BINS), MOST_BINS))))
 
 

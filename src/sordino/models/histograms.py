@@ -35,7 +35,7 @@ from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, 
 from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import LossArguments, PureDP, read_loss, show_arguments
-from sordino.models.bin_look import choose_bins, find_spreads
+from sordino.models.bin_look import SURE_BINS, choose_bins, find_spreads
 from sordino.models.classification import pick_classes
 from sordino.models.columns import (
     Floats,
@@ -70,9 +70,10 @@ ROUNDS = 3
 # The shares of the loss that find the bins, and how columns go together; sums of absolute values cost more there.
 _BINS = Fraction(2, 25)
 _PAIRS = {"pure": Fraction(3, 10), "rho": Fraction(1, 5)}
-# Up to this pure epsilon rows are counted by their class first, for so much of the loss. Where the counts of pairs would have noise
-# of that part of the rows, there are none: so much of the rest finds where numbers lie, each is cut into so many bins as equal as
-# that says, and two rounds go along the curvature of columns that do not go together, times what those that do would add.
+# Up to this pure epsilon rows are counted by their class first, for so much of the loss. Where the counts of pairs would have
+# noise of that part of the rows, there are none: so much of the rest finds where numbers lie, each is cut into so many bins as
+# equal as that says, and two rounds go along the curvature of columns that do not go together, times what those that do would
+# add.
 _SMALL_EPSILON = Fraction(1, 2)
 _CLASSES = Fraction(1, 20)
 _FAINT = 0.06
@@ -430,11 +431,10 @@ class _Boosting:
 
     def _noise_of_pairs(self, queryable: Queryable, loss: PureDP) -> float:
         """Return the noise of a count of two bins: its deviation by the sensitivity of the counts of all pairs, in rows."""
-        edges = {
-            name: [fine[0], fine[len(fine) // 2], fine[-1]]
-            for name in self._numbers()
-            if (fine := self._fine_edges(name))
-        }
+        edges = {}
+        for name in self._numbers():
+            fine = self._fine_edges(name)
+            edges[name] = sorted({fine[0], fine[len(fine) // 2], fine[-1]})
         question = self._question(edges).moments
         frame = Frame((), (), compile_moments(question, self.domain).least_limit)
         ((stated, _),) = MomentVector(question, frame).parts(self.domain, queryable.neighbors)
@@ -474,7 +474,7 @@ class _Boosting:
         assert isinstance(loss, PureDP)
         ((stated, _),) = BinCounts(columns, 1 << 10).parts(self.domain, queryable.neighbors)
         noise = math.sqrt(2) * float(stated.l1 / loss.epsilon) / PARTS
-        bins = choose_bins(rows, noise)
+        bins = choose_bins(rows, noise, SURE_BINS)
         counted = _numbers_of(queryable.release(BinCounts(columns, bins), loss).outputs[0].estimate)
         means, spreads = find_spreads(counted, compiled, bins, rows, noise)
         quantiles = ndtri(np.arange(1, _ROUGH_BINS) / _ROUGH_BINS)
@@ -483,8 +483,9 @@ class _Boosting:
             fine = self._fine_edges(name)
             middle = (fine[0] + fine[-1]) / 2
             cuts = middle + (mean + spread * quantiles) * (fine[-1] - fine[0]) / 2
-            inner = sorted({min(fine, key=lambda edge: abs(edge - cut)) for cut in cuts.tolist()} - {fine[0], fine[-1]})
-            edges[name] = [fine[0], *(inner or [fine[len(fine) // 2]]), fine[-1]]
+            inner = {min(fine, key=lambda edge: abs(edge - cut)) for cut in cuts.tolist()}
+            # A column of one bin would say nothing.
+            edges[name] = sorted({fine[0], *inner, fine[len(fine) // 2], fine[-1]})
         return edges
 
     def _numbers(self) -> list[str]:

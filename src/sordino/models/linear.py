@@ -44,6 +44,8 @@ Of = Literal["noise", "population"]
 INTERCEPT = "intercept"
 # A coefficient with this part or more of its squared length in directions that the noise hides may be anything.
 _HIDDEN = 0.01
+# Where noise alone would make more than this part of what is predicted, all slopes are shrunk by that part (James and Stein 1961).
+_SMALL_NOISE = 0.3
 
 
 @dataclass(frozen=True, repr=False)
@@ -244,6 +246,14 @@ class FittedMoments:
     slopes: Floats
     constant: float
     means: Floats
+    kept: float = 1.0
+
+    @functools.cached_property
+    def noise_part(self) -> float:
+        """The part of the squared length of the slopes, by the lifted covariance, that their noise alone would make."""
+        lifted = np.linalg.inv(self.inverse.matrix)
+        length = float(self.slopes @ lifted @ self.slopes)
+        return float(np.trace(self.noise_covariance[1:, 1:] @ lifted)) / max(length, 1e-300)
 
     @property
     def target(self) -> int:
@@ -344,4 +354,9 @@ def fit_moments(moments: NoisyMoments, predictors: Predictors) -> FittedMoments:
     y_mean = float(matrix[0, target] / moments.rows)
     inverse = invert(covariance, design.penalty, math.sqrt(moments.variance))
     slopes = inverse.matrix @ (matrix[places, target] - moments.rows * means * y_mean)
-    return FittedMoments(moments, design, inverse, slopes, y_mean - float(slopes @ means), means)
+    fitted = FittedMoments(moments, design, inverse, slopes, y_mean - float(slopes @ means), means)
+    part = fitted.noise_part
+    if part <= _SMALL_NOISE:
+        return fitted
+    shrunk = max(1.0 - part, 0.0) * slopes
+    return replace(fitted, slopes=shrunk, constant=y_mean - float(shrunk @ means), kept=max(1.0 - part, 0.0))

@@ -45,6 +45,8 @@ _MOST_LOOK = Fraction(1, 4)
 # this part of half of its range, bins say where numbers lie, in place of sums and squares.
 _COUNT = Fraction(1, 5)
 _ROUGH = 0.01
+# How sure bins are of what they count: products ask more than gradients, since they suffer more from scales that are too narrow.
+_SURE_BINS = 57.0
 # Rows are shortened so far that the noise of the matrix, in its largest direction, is about this part of the rows. More noise
 # costs more than what the shortened rows lose.
 _NOISE = 0.03
@@ -164,7 +166,7 @@ class PreparedMoments:
         share = take_share(self.loss, self.look_share - self.count_share)
         if rows is not None and self.bins is not None and self._noise_of(self.look) > _ROUGH * rows:
             noise = self._noise_of(self.bins)
-            bins = choose_bins(rows, noise)
+            bins = choose_bins(rows, noise, _SURE_BINS)
             counted = numbers_of(queryable.release(BinCounts(self.question, bins), share).outputs[0].estimate)
             return self._frame_of(*find_spreads(counted, self.compiled, bins, rows, noise), rows), rows
         look = numbers_of(queryable.release(FirstLook(self.question), share).outputs[0].estimate)

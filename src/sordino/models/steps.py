@@ -29,7 +29,7 @@ from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import Loss, PureDP
 from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, Release
-from sordino.models.bin_look import MOST_BINS, choose_bins, find_spreads
+from sordino.models.bin_look import MOST_BINS, SURE_BINS, choose_bins, find_spreads
 from sordino.models.design import RIDGE, soften
 from sordino.models.moments import (
     Floats,
@@ -73,7 +73,9 @@ _ERROR_SPREADS = (4.0, 16.0)
 _ERROR_NOISE = 0.005
 # Where the noise of a gradient, over all coefficients, is more than this part of the rows, two steps without moments take the
 # place of three. Of their loss, so much finds how many rows are of each class, and so much where numbers lie.
-_FAINT = 0.2
+_FAINT = 0.3
+# At a small pure epsilon, where rows are counted first, more than this part: intervals are mostly infinite there anyway.
+_FAINT_COUNTED = 0.1
 _CLASSES = Fraction(1, 20)
 _PLACES = Fraction(1, 5)
 # One step takes the place of two where the noise of each would be above that part, or where there are categories, as a second
@@ -192,7 +194,7 @@ class PreparedSteps:
         """Look, ask for the moments, step, the last time by the curvature there, and count the held-out rows."""
         spent = _start_share(self.loss) * self.start.look_share
         rows = self.start.count_rows(queryable)
-        if rows is not None and self._is_faint(rows):
+        if rows is not None and self._is_faint(rows, _FAINT_COUNTED):
             # The look is not needed: places are asked for with more of the loss.
             spent = _start_share(self.loss) * self.start.count_share
             frame, coefficients, output, rows = self._rank(queryable, 1 - spent - self.shares[1])
@@ -201,7 +203,7 @@ class PreparedSteps:
             moments_frame, about = self.start.find_frame(queryable, rows)
             count = len(self.compiled.columns.numbers)
             frame = Frame(moments_frame.centers[:count], moments_frame.scales[:count], self.limit)
-            if about is not None and self._is_faint(about):
+            if rows is None and about is not None and self._is_faint(about, _FAINT):
                 frame, coefficients, output, rows = self._rank(queryable, 1 - spent - self.shares[1])
                 deviations = self._unknown(frame)
             else:
@@ -264,9 +266,9 @@ class PreparedSteps:
         assert output is not None
         return coefficients, output, deviations, moments.rows
 
-    def _is_faint(self, rows: float) -> bool:
-        """Return whether a gradient's noise would be so large that two steps with all that is left of the loss are better."""
-        return self.question.link == "logistic" and self._noise_over_all(self.shares[0]) > _FAINT * rows
+    def _is_faint(self, rows: float, most: float) -> bool:
+        """Return whether a gradient's noise is so large a part of the rows that two steps with all that is left are better."""
+        return self.question.link == "logistic" and self._noise_over_all(self.shares[0]) > most * rows
 
     def _noise_over_all(self, share: Fraction) -> float:
         """Return the noise of a gradient, over all coefficients, where it has a share of the loss."""
@@ -326,7 +328,7 @@ class PreparedSteps:
         if self.bins is None:
             return Frame((), (), self._near_limit)
         noise = math.sqrt(float(self.bins.variance())) / PARTS * self._grow(float(_PLACES / share))
-        bins = choose_bins(rows, noise)
+        bins = choose_bins(rows, noise, SURE_BINS)
         query = BinCounts(self.start.question, bins)
         counted = numbers_of(queryable.release(query, take_share(self.loss, share)).outputs[0].estimate)
         means, spreads = find_spreads(counted, self.start.compiled, bins, rows, noise)
