@@ -41,8 +41,9 @@ LOOK = Fraction(3, 20)
 # standardised by noise.
 LOOK_EPSILON = Fraction(1, 40)
 _MOST_LOOK = Fraction(1, 4)
-# Where it has no more than that, so much of it counts the rows beforehand; and where the mean of a number would have noise of
-# this part of half of its range, bins say where numbers lie, in place of sums and squares.
+# Where a look has no more than this, so much of it counts the rows beforehand; and where the mean of a number would have noise of
+# that part of half of its range, bins say where numbers lie, in place of sums and squares.
+_BINS_EPSILON = Fraction(1, 20)
 _COUNT = Fraction(1, 5)
 _ROUGH = 0.01
 # How sure bins are of what they count: products ask more than gradients, since they suffer more from scales that are too narrow.
@@ -234,7 +235,7 @@ def prepare_moments(
     rest = Fraction(1)
     if compiled.numbers:
         places = look_share
-        if isinstance(loss, PureDP) and loss.epsilon * look_share <= LOOK_EPSILON:
+        if isinstance(loss, PureDP) and loss.epsilon * look_share <= _BINS_EPSILON:
             places *= 1 - _COUNT
             (bins,) = forecast.laws(BinCounts(question, MOST_BINS), take_share(loss, places))
         (look,) = forecast.laws(FirstLook(question), take_share(loss, places))
