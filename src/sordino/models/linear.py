@@ -44,7 +44,8 @@ Of = Literal["noise", "population"]
 INTERCEPT = "intercept"
 # A coefficient with this part or more of its squared length in directions that the noise hides may be anything.
 _HIDDEN = 0.01
-# Where noise alone would make more than this part of what is predicted, all slopes are shrunk by that part (James and Stein 1961).
+# Where noise alone would make more than this part of what is predicted, all slopes are shrunk by that part (James and Stein
+# 1961), and no coefficient has an interval.
 _SMALL_NOISE = 0.3
 
 
@@ -202,6 +203,8 @@ def linear_regression(
         else f"the noise hides what {group} does: it is shrunk"
         for group in fitted.hidden_groups
     ]
+    if fitted.kept < 1:
+        notes.append(f"most of what is predicted may be noise: all coefficients are shrunk to {100 * fitted.kept:.0f}%")
     return replace(
         fitted.finish(y, predictors, moments, provenance_of(release, tuple(notes)), held_out), weights=weights
     )
@@ -238,7 +241,7 @@ def moments_for(
 
 @dataclass(frozen=True)
 class FittedMoments:
-    """A regression in standardised units: `slopes` (k,) and `constant` of y, the inverse, and the residual's square."""
+    """A regression in standardised units: `slopes` (k,) and `constant` of y, the inverse, and what part of slopes was `kept`."""
 
     moments: NoisyMoments
     design: Design
@@ -324,6 +327,8 @@ class FittedMoments:
             shares = (hidden**2).sum(axis=1) / (self.inverse.directions**2).sum(axis=1)
             undetermined = [name for name, share in zip(self.design.names, shares, strict=True) if share >= _HIDDEN]
             undetermined += [INTERCEPT] if undetermined else []
+        if self.kept < 1:
+            undetermined = [INTERCEPT, *self.design.names]
         return LinearModel(
             y,
             predictors,
@@ -355,8 +360,7 @@ def fit_moments(moments: NoisyMoments, predictors: Predictors) -> FittedMoments:
     inverse = invert(covariance, design.penalty, math.sqrt(moments.variance))
     slopes = inverse.matrix @ (matrix[places, target] - moments.rows * means * y_mean)
     fitted = FittedMoments(moments, design, inverse, slopes, y_mean - float(slopes @ means), means)
-    part = fitted.noise_part
-    if part <= _SMALL_NOISE:
+    if fitted.noise_part <= _SMALL_NOISE:
         return fitted
-    shrunk = max(1.0 - part, 0.0) * slopes
-    return replace(fitted, slopes=shrunk, constant=y_mean - float(shrunk @ means), kept=max(1.0 - part, 0.0))
+    kept = max(1.0 - fitted.noise_part, 0.0)
+    return replace(fitted, slopes=kept * slopes, constant=y_mean - kept * float(slopes @ means), kept=kept)
