@@ -484,8 +484,9 @@ class _Boosting:
             middle = (fine[0] + fine[-1]) / 2
             cuts = middle + (mean + spread * quantiles) * (fine[-1] - fine[0]) / 2
             inner = {min(fine, key=lambda edge: abs(edge - cut)) for cut in cuts.tolist()}
-            # A column of one bin would say nothing.
-            edges[name] = sorted({fine[0], *inner, fine[len(fine) // 2], fine[-1]})
+            # A column of one bin would say nothing: halves of its range are told apart.
+            inner = inner - {fine[0], fine[-1]} or {fine[len(fine) // 2]}
+            edges[name] = sorted({fine[0], *inner, fine[-1]})
         return edges
 
     def _numbers(self) -> list[str]:
