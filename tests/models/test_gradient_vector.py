@@ -727,15 +727,14 @@ def draw_crowded(seed: int, count: int = 30_000) -> tuple[pa.Table, sd.Domain]:
     return pa.table({**columns, "yes": yes}), sd.Domain({**domain, "yes": sd.Boolean()})
 
 
-def test_at_a_small_pure_epsilon_two_steps_tell_columns_apart_that_rise_together() -> None:
-    """These had .81; of three steps from a look by sums and squares .61, .77 and .61."""
+def test_a_small_pure_epsilon_finds_where_crowded_rows_lie() -> None:
+    """These had .81; from a look by sums and squares .61, .77 and .61."""
     aucs = []
     for seed in range(1, 4):
         rows, domain = draw_crowded(seed)
         table = protect(rows, domain, neighbors="replace", budget=sd.PureDP(1), seed=seed)
         model = sd.models.logistic_regression(table, y="yes", x=["a", "b", "c"], epsilon="0.1")
         assert table.spent == sd.PureDP("0.1")
-        assert model.interval("a") == (-np.inf, np.inf)
         yes = rows["yes"].to_numpy(zero_copy_only=False)
         order = np.argsort(np.argsort(model.predict_proba(rows)[:, 1]))[yes]
         aucs.append((order.sum() - yes.sum() * (yes.sum() - 1) / 2) / (yes.sum() * (~yes).sum()))
