@@ -204,6 +204,18 @@ KINDS = {
 def test_no_row_moves_the_gradient_or_its_curvature_further(
     kind: Any, link: Link, scale: int, size: int, weight: str | None
 ) -> None:
+    check_moves(kind, link, scale, size, weight)
+
+
+@pytest.mark.parametrize("cut", [ERROR // 2, ERROR // 4])
+@pytest.mark.parametrize("size", [0, 64])
+@pytest.mark.parametrize("weight", [None, "u"])
+def test_no_row_moves_a_cut_gradient_further(cut: int, size: int, weight: str | None) -> None:
+    check_moves(GradientVector, "logistic", 4096, size, weight, cut=cut)
+
+
+def check_moves(kind: Any, link: Link, scale: int, size: int, weight: str | None, **cut: int) -> None:
+    """Check the stated sensitivity of a query against every row, and every two rows, of a small domain."""
     if kind is CurvatureMatrix and link == "linear":
         with pytest.raises(QuestionRefused, match="its moments"):
             CurvatureMatrix(question(link), FRAME, (0,) * 6).parts(DOMAIN, Neighbors("add_remove", None))
@@ -212,7 +224,7 @@ def test_no_row_moves_the_gradient_or_its_curvature_further(
     frame = Frame((500, -1000), (scale, scale), Fraction(6))
     signs = [1, -1, 1, 1, -1]
     coefficients = tuple(sign * size * COEFFICIENT for sign in signs)
-    query = kind(asked, frame, coefficients, 2000)
+    query = kind(asked, frame, coefficients, 2000, **cut)
     tables = []
     for cells in [None, *(CELLS if weight is None else WEIGHED)]:
         one = {
@@ -237,6 +249,13 @@ def test_no_row_moves_the_gradient_or_its_curvature_further(
         if kind is GradientVector and size == 64 and scale == 4096 and relation == "add_remove":
             # A row that is wholly mistaken comes near it, so that no needless noise is drawn.
             assert l2 > 0.6 * stated.l2
+
+
+@pytest.mark.parametrize("cut", [0, ERROR + 1, ERROR // 2])
+def test_a_cut_that_is_none_is_refused(cut: int) -> None:
+    link: Link = "poisson" if cut == ERROR // 2 else "logistic"
+    with pytest.raises(QuestionRefused, match="errors of classes are cut at a part of 1"):
+        GradientVector(question(link), FRAME, (0,) * 6, cut=cut).parts(DOMAIN, Neighbors("add_remove", None))
 
 
 def test_a_unit_of_several_rows_moves_as_many_times_as_far() -> None:
@@ -683,7 +702,7 @@ def fit_exactly(frame: pd.DataFrame, link: Link, used: Frame) -> Floats:
 
 @needs_adult
 def test_at_a_small_pure_epsilon_one_step_ranks_rows() -> None:
-    """Three steps from a look with a twentieth of the loss had an AUC of .80 to .83 on Adult, and .73 on three quarters of it."""
+    """Adult has an AUC of .85 to .87; one step in a frame of sums and squares had .83, three steps .80 to .83."""
     columns = (
         "age workclass fnlwgt education education_num marital_status occupation relationship race sex capital_gain capital_loss "
         "hours_per_week native_country income"
@@ -706,5 +725,32 @@ def test_at_a_small_pure_epsilon_one_step_ranks_rows() -> None:
         aucs.append((order.sum() - yes.sum() * (yes.sum() - 1) / 2) / (yes.sum() * (~yes).sum()))
         # One step says nothing of the noise of a coefficient.
         assert model.interval("age") == (-np.inf, np.inf)
-    assert min(aucs) > 0.82
-    assert np.mean(aucs) > 0.83
+    assert min(aucs) > 0.835
+    assert np.mean(aucs) > 0.845
+
+
+def draw_crowded(seed: int, count: int = 30_000) -> tuple[pa.Table, sd.Domain]:
+    """Return rows in a small part of their bounds, in which a and b rise together and say more apart: with their class."""
+    draws = np.random.default_rng(seed)
+    both = draws.normal(0, 1, count)
+    a = both + draws.normal(0, 0.5, count)
+    b = both + draws.normal(0, 0.5, count)
+    c = draws.normal(0, 1, count)
+    yes = draws.random(count) < 1 / (1 + np.exp(-2 * (a - b) - 0.5 * both))
+    columns: dict[str, Any] = {name: np.round(4 + column, 2) for name, column in (("a", a), ("b", b), ("c", c))}
+    domain = {name: sd.Real(0, 60, resolution="0.01") for name in columns}
+    return pa.table({**columns, "yes": yes}), sd.Domain({**domain, "yes": sd.Boolean()})
+
+
+def test_a_small_pure_epsilon_finds_where_crowded_rows_lie() -> None:
+    """These had .81; from a look by sums and squares .61, .77 and .61."""
+    aucs = []
+    for seed in range(1, 4):
+        rows, domain = draw_crowded(seed)
+        table = protect(rows, domain, neighbors="replace", budget=sd.PureDP(1), seed=seed)
+        model = sd.models.logistic_regression(table, y="yes", x=["a", "b", "c"], epsilon="0.1")
+        assert table.spent == sd.PureDP("0.1")
+        yes = rows["yes"].to_numpy(zero_copy_only=False)
+        order = np.argsort(np.argsort(model.predict_proba(rows)[:, 1]))[yes]
+        aucs.append((order.sum() - yes.sum() * (yes.sum() - 1) / 2) / (yes.sum() * (~yes).sum()))
+    assert min(aucs) > 0.78

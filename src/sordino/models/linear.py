@@ -44,6 +44,9 @@ Of = Literal["noise", "population"]
 INTERCEPT = "intercept"
 # A coefficient with this part or more of its squared length in directions that the noise hides may be anything.
 _HIDDEN = 0.01
+# Where noise alone would make more than this part of what is predicted, all slopes are shrunk by that part (James and Stein
+# 1961), and no coefficient has an interval.
+_SMALL_NOISE = 0.3
 
 
 @dataclass(frozen=True, repr=False)
@@ -200,6 +203,8 @@ def linear_regression(
         else f"the noise hides what {group} does: it is shrunk"
         for group in fitted.hidden_groups
     ]
+    if fitted.kept < 1:
+        notes.append(f"most of what is predicted may be noise: all coefficients are shrunk to {100 * fitted.kept:.0f}%")
     return replace(
         fitted.finish(y, predictors, moments, provenance_of(release, tuple(notes)), held_out), weights=weights
     )
@@ -236,7 +241,7 @@ def moments_for(
 
 @dataclass(frozen=True)
 class FittedMoments:
-    """A regression in standardised units: `slopes` (k,) and `constant` of y, the inverse, and the residual's square."""
+    """A regression in standardised units: `slopes` (k,) and `constant` of y, the inverse, and what part of slopes was `kept`."""
 
     moments: NoisyMoments
     design: Design
@@ -244,6 +249,14 @@ class FittedMoments:
     slopes: Floats
     constant: float
     means: Floats
+    kept: float = 1.0
+
+    @functools.cached_property
+    def noise_part(self) -> float:
+        """The part of the squared length of the slopes, by the lifted covariance, that their noise alone would make."""
+        lifted = np.linalg.inv(self.inverse.matrix)
+        length = float(self.slopes @ lifted @ self.slopes)
+        return float(np.trace(self.noise_covariance[1:, 1:] @ lifted)) / max(length, 1e-300)
 
     @property
     def target(self) -> int:
@@ -314,6 +327,8 @@ class FittedMoments:
             shares = (hidden**2).sum(axis=1) / (self.inverse.directions**2).sum(axis=1)
             undetermined = [name for name, share in zip(self.design.names, shares, strict=True) if share >= _HIDDEN]
             undetermined += [INTERCEPT] if undetermined else []
+        if self.kept < 1:
+            undetermined = [INTERCEPT, *self.design.names]
         return LinearModel(
             y,
             predictors,
@@ -344,4 +359,8 @@ def fit_moments(moments: NoisyMoments, predictors: Predictors) -> FittedMoments:
     y_mean = float(matrix[0, target] / moments.rows)
     inverse = invert(covariance, design.penalty, math.sqrt(moments.variance))
     slopes = inverse.matrix @ (matrix[places, target] - moments.rows * means * y_mean)
-    return FittedMoments(moments, design, inverse, slopes, y_mean - float(slopes @ means), means)
+    fitted = FittedMoments(moments, design, inverse, slopes, y_mean - float(slopes @ means), means)
+    if fitted.noise_part <= _SMALL_NOISE:
+        return fitted
+    kept = max(1.0 - fitted.noise_part, 0.0)
+    return replace(fitted, slopes=kept * slopes, constant=y_mean - kept * float(slopes @ means), kept=kept)

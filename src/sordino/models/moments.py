@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from sordino.ask.queries.bin_counts import BinCounts
 from sordino.ask.queries.moment_matrix import (
     DIAGONAL,
     PARTS,
@@ -20,6 +21,7 @@ from sordino.ask.queries.moment_matrix import (
     Frame,
     MomentMatrix,
     MomentVector,
+    ScaledNumber,
     compile_moments,
 )
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
@@ -29,11 +31,23 @@ from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import ZCDP, Loss, PureDP
 from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, Release
+from sordino.models.bin_look import MOST_BINS, choose_bins, find_spreads
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 # The share of the loss that finds where the numbers lie and how far they spread, by which they are standardised.
 LOOK = Fraction(3, 20)
+# A first look has so much of a pure epsilon, up to that share: with less, nothing that follows mends that numbers are
+# standardised by noise.
+LOOK_EPSILON = Fraction(1, 40)
+_MOST_LOOK = Fraction(1, 4)
+# Where a look has no more than this, so much of it counts the rows beforehand; and where the mean of a number would have noise of
+# that part of half of its range, bins say where numbers lie, in place of sums and squares.
+_BINS_EPSILON = Fraction(1, 20)
+_COUNT = Fraction(1, 5)
+_ROUGH = 0.01
+# How sure bins are of what they count: products ask more than gradients, since they suffer more from scales that are too narrow.
+_SURE_BINS = 57.0
 # Rows are shortened so far that the noise of the matrix, in its largest direction, is about this part of the rows. More noise
 # costs more than what the shortened rows lose.
 _NOISE = 0.03
@@ -52,7 +66,7 @@ class PreparedMoments:
     """How a moment matrix is answered: a first look at where the numbers lie, then the moments in the frame that follows.
 
     `look` is the law of the first look, None without numbers, which has `look_share` of the loss; `unit_noise` the deviation of a
-    moment, in rows, at a limit of 1.
+    moment, in rows, at a limit of 1. `bins` is the law of counts in bins, None where sums and squares are sure to be better.
     """
 
     question: MomentMatrix
@@ -61,6 +75,7 @@ class PreparedMoments:
     look: NoiseLaw | None
     unit_noise: float
     look_share: Fraction = LOOK
+    bins: NoiseLaw | None = None
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -89,10 +104,13 @@ class PreparedMoments:
         """The variance of a moment at a limit of 1."""
         return self.unit_noise**2
 
-    def queries(self) -> list[FirstLook | MomentVector]:
+    def queries(self) -> list[BinCounts | FirstLook | MomentVector]:
         """Return the first look, and the moments in one of the frames that may follow, whose text is as that of any."""
         vector = MomentVector(self.question, _any_frame(self.compiled))
-        return [vector] if self.look is None else [FirstLook(self.question), vector]
+        if self.look is None:
+            return [vector]
+        counts = [] if self.bins is None else [BinCounts(self.question), BinCounts(self.question, MOST_BINS)]
+        return [*counts, FirstLook(self.question), vector]
 
     def columns(self, confidence: float) -> list[ExpectedColumn]:
         """Return what is known of the error of the moments: it depends on the limit that follows from the first look."""
@@ -138,14 +156,38 @@ class PreparedMoments:
         frame, _ = self.find_frame(queryable)
         return frame, self.release_in(queryable, frame)
 
-    def find_frame(self, queryable: Queryable) -> tuple[Frame, float | None]:
-        """Look, and return the frame and about how many rows there are; None without numbers, where there is no look."""
+    def find_frame(self, queryable: Queryable, rows: float | None = None) -> tuple[Frame, float | None]:
+        """Look, and return the frame and about how many rows there are; None without numbers, where there is no look.
+
+        `rows` are those that `count_rows` found, if it was called before.
+        """
         if self.look is None:
             return _any_frame(self.compiled), None
-        looked = queryable.release(FirstLook(self.question), take_share(self.loss, self.look_share)).outputs[0].estimate
-        assert isinstance(looked, Noisy)
-        look = np.array([float(step * looked.unit) for step in looked.steps])
+        rows = self.count_rows(queryable) if rows is None else rows
+        share = take_share(self.loss, self.look_share - self.count_share)
+        if rows is not None and self.bins is not None and self._noise_of(self.look) > _ROUGH * rows:
+            noise = self._noise_of(self.bins)
+            bins = choose_bins(rows, noise, _SURE_BINS)
+            counted = numbers_of(queryable.release(BinCounts(self.question, bins), share).outputs[0].estimate)
+            return self._frame_of(*find_spreads(counted, self.compiled, bins, rows, noise), rows), rows
+        look = numbers_of(queryable.release(FirstLook(self.question), share).outputs[0].estimate)
         return self.choose_frame(look), max(float(look[0]), 1.0)
+
+    def count_rows(self, queryable: Queryable) -> float | None:
+        """Return about how many rows there are, where that decides how to look; else None, at no cost."""
+        if self.bins is None:
+            return None
+        share = take_share(self.loss, self.count_share)
+        estimate = queryable.release(BinCounts(self.question), share).outputs[0].estimate
+        return max(float(numbers_of(estimate)[0]), 1.0)
+
+    @property
+    def count_share(self) -> Fraction:
+        """The share of the loss that counts the rows before the look."""
+        return Fraction(0) if self.bins is None else self.look_share * _COUNT
+
+    def _noise_of(self, law: NoiseLaw) -> float:
+        return math.sqrt(float(law.variance())) / PARTS
 
     def release_in(self, queryable: Queryable, frame: Frame) -> Release:
         """Ask for the moments in a frame."""
@@ -158,45 +200,72 @@ class PreparedMoments:
         The limit lets rows at the average distance count in full, and more as the noise allows.
         """
         assert self.look is not None
-        numbers = self.compiled.numbers
-        noise = math.sqrt(float(self.look.variance())) / PARTS
+        noise = self._noise_of(self.look)
         rows = max(float(look[0]), 1.0)
         sums, squares = np.split(look[1:], 2)
         means = np.clip(sums / rows, -1.0, 1.0)
         variances = (squares / float(SQUARE) + rows / 2) / rows - means**2
-        spreads = np.sqrt(np.clip(variances, _LEAST_SPREAD * noise / rows, 1.0))
-        centers = []
-        scales = []
-        for number, mean, spread in zip(numbers, means, spreads, strict=True):
-            centers.append(round(float(mean) * number.width))
-            scales.append(min(max(round(float(spread) * number.width), number.least_scale), number.width))
+        return self._frame_of(means, np.sqrt(np.clip(variances, _LEAST_SPREAD * noise / rows, 1.0)), rows)
+
+    def _frame_of(self, means: Floats, spreads: Floats, rows: float) -> Frame:
+        """Return the frame of means and spreads, in halves of the declared ranges, with the limit that the noise allows."""
+        numbers = self.compiled.numbers
+        frame = scale_frame(numbers, means, spreads, Fraction(1))
         size = self.compiled.features
         affordable = rows / (self.unit_noise * math.sqrt(size))
         enough = self.least_limit + len(numbers) + _TAIL
         wanted = max(min(_NOISE * affordable, enough), _LITTLE_NOISE * affordable)
-        most = float(self.compiled.most_limit(centers, scales))
+        most = float(self.compiled.most_limit(frame.centers, frame.scales))
         limit = min(max(wanted, self.least_limit), most)
-        return Frame(tuple(centers), tuple(scales), Fraction(math.ceil(limit * _LIMIT_STEP), _LIMIT_STEP))
+        return replace(frame, limit=Fraction(math.ceil(limit * _LIMIT_STEP), _LIMIT_STEP))
 
 
 def prepare_moments(
-    question: MomentMatrix, forecast: NoiseForecast, share: Loss | None = None, look_share: Fraction = LOOK
+    question: MomentMatrix, forecast: NoiseForecast, share: Loss | None = None, look_share: Fraction | None = None
 ) -> PreparedMoments:
     """Return how a moment matrix is answered for a loss, that of the forecast unless it is a part of another question's.
 
     Raises QuestionRefused where it has no private answer.
     """
     loss = forecast.loss if share is None else share
+    look_share = choose_look_share(loss, _MOST_LOOK) if look_share is None else look_share
     compiled = compile_moments(question, forecast.domain)
     look: NoiseLaw | None = None
+    bins: NoiseLaw | None = None
     rest = Fraction(1)
     if compiled.numbers:
-        (look,) = forecast.laws(FirstLook(question), take_share(loss, look_share))
+        places = look_share
+        if isinstance(loss, PureDP) and loss.epsilon * look_share <= _BINS_EPSILON:
+            places *= 1 - _COUNT
+            (bins,) = forecast.laws(BinCounts(question, MOST_BINS), take_share(loss, places))
+        (look,) = forecast.laws(FirstLook(question), take_share(loss, places))
         rest -= look_share
     frame = _any_frame(compiled)
     (law,) = forecast.laws(MomentVector(question, frame), take_share(loss, rest))
     unit_noise = math.sqrt(float(law.variance())) / PARTS / float(frame.limit)
-    return PreparedMoments(question, compiled, loss, look, unit_noise, look_share)
+    return PreparedMoments(question, compiled, loss, look, unit_noise, look_share, bins)
+
+
+def scale_frame(numbers: Sequence[ScaledNumber], means: Floats, spreads: Floats, limit: Fraction) -> Frame:
+    """Return the frame of means and spreads, in halves of the declared ranges."""
+    centers = []
+    scales = []
+    for number, mean, spread in zip(numbers, means, spreads, strict=True):
+        centers.append(round(float(mean) * number.width))
+        scales.append(min(max(round(float(spread) * number.width), number.least_scale), number.width))
+    return Frame(tuple(centers), tuple(scales), limit)
+
+
+def choose_look_share(loss: Loss, most: Fraction) -> Fraction:
+    """Return the share that a first look has of a loss: more of a small pure epsilon, up to `most`."""
+    return max(LOOK, min(LOOK_EPSILON / loss.epsilon, most)) if isinstance(loss, PureDP) else LOOK
+
+
+def numbers_of(estimate: Any) -> Floats:
+    """Return a noisy vector in its own unit."""
+    assert isinstance(estimate, Noisy)
+    result: Floats = np.array([float(step) for step in estimate.steps]) * float(estimate.unit)
+    return result
 
 
 def take_share(loss: Loss, share: Fraction) -> Loss:

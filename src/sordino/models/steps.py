@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from sordino.ask.queries.bin_counts import BinCounts
 from sordino.ask.queries.gradient_vector import (
     COEFFICIENT,
+    ERROR,
     MOST_COEFFICIENT,
     SCORE_BINS,
     CompiledSteps,
@@ -23,18 +25,21 @@ from sordino.ask.queries.gradient_vector import (
 from sordino.ask.queries.moment_matrix import PARTS, FirstLook, Frame, MomentVector, ScaledNumber
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import Loss, PureDP
+from sordino.core.noise.laws import NoiseLaw
 from sordino.core.release import Key, Output, Release
+from sordino.models.bin_look import MOST_BINS, SURE_BINS, choose_bins, find_spreads
 from sordino.models.design import RIDGE, soften
 from sordino.models.moments import (
-    LOOK,
     Floats,
     NoisyMoments,
     PreparedMoments,
+    choose_look_share,
     moments_of,
+    numbers_of,
     prepare_moments,
+    scale_frame,
     take_share,
 )
 
@@ -43,9 +48,7 @@ from sordino.models.moments import (
 STEPS = {"logistic": 3, "poisson": 5}
 # The share of the loss that finds how columns go together; sums of absolute values cost more there than sums of squares.
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
-# A first look has so much epsilon, up to that part of the share: with less, 16,000 houses are standardised by noise at a pure .1,
-# and nothing that follows mends that.
-_LOOK_EPSILON = Fraction(1, 40)
+# A first look has up to so much of that share where a pure epsilon is small.
 _MOST_LOOK = Fraction(7, 10)
 # The share that finds the curvature where the last step begins, by which its noise is known in each coefficient.
 _CURVE = {"pure": Fraction(3, 20), "rho": Fraction(1, 10)}
@@ -68,10 +71,20 @@ _LIFT = 2.0
 # of a gradient is less than this part of the rows.
 _ERROR_SPREADS = (4.0, 16.0)
 _ERROR_NOISE = 0.005
-# Where the noise of a gradient, over all coefficients, is more than this part of the rows, one step takes the place of three. So
-# much of its loss finds the mean of y beforehand.
+# Where the noise of a gradient, over all coefficients, is more than this part of the rows, two steps without moments take the
+# place of three. Of their loss, so much finds how many rows are of each class, and so much where numbers lie.
 _FAINT = 0.3
-_MEAN = Fraction(1, 10)
+# At a small pure epsilon, where rows are counted first, more than this part: intervals are mostly infinite there anyway.
+_FAINT_COUNTED = 0.1
+_CLASSES = Fraction(1, 20)
+_PLACES = Fraction(1, 5)
+# One step takes the place of two where the noise of each would be above that part, or where there are categories, as a second
+# would ask how frequent their values are.
+_ONE_STEP = 0.15
+# Steps go so far of the way that columns which do not go together would ask: columns that do would overshoot. The second one's
+# errors are cut at that part of 1, as few rows are so wrong.
+_WAYS = (0.7, 0.5)
+_SECOND_CUT = Fraction(3, 4)
 # A direction moves hardly where so many deviations of the noise of all steps would move its coefficient by 1.
 _CAUTION = 0.6
 
@@ -86,6 +99,7 @@ class PreparedSteps:
     start: PreparedMoments
     unit_noise: float
     count_noise: float
+    bins: NoiseLaw | None = None
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -102,7 +116,7 @@ class PreparedSteps:
         """What the answer follows from."""
         return (
             *self.start.notes,
-            f"{self.steps} steps along noisy gradients, or one where noise is large beside the rows, lead to the coefficients, "
+            f"{self.steps} steps along noisy gradients, or fewer where noise is large beside the rows, lead to the coefficients, "
             "which are among the numbers chosen",
         )
 
@@ -115,6 +129,11 @@ class PreparedSteps:
     def limit(self) -> Fraction:
         """The squared length from which a row counts less in a gradient: that of a row twice as far as the average one."""
         return self.compiled.least_limit + 2 * len(self.compiled.columns.numbers)
+
+    @property
+    def _near_limit(self) -> Fraction:
+        """The least limit at which rows at the average distance count in full."""
+        return self.compiled.least_limit + len(self.compiled.columns.numbers)
 
     @property
     def steps(self) -> int:
@@ -132,12 +151,15 @@ class PreparedSteps:
         """The share of the loss of the curvature."""
         return _CURVE["pure" if isinstance(self.loss, PureDP) else "rho"]
 
-    def queries(self) -> list[FirstLook | MomentVector | GradientVector | CurvatureMatrix | ScoreCounts]:
+    def queries(self) -> list[BinCounts | FirstLook | MomentVector | GradientVector | CurvatureMatrix | ScoreCounts]:
         """Return all queries, in one of the frames and at one of the coefficients that may follow."""
         frame = Frame((0,) * len(self._scales), self._scales, self.limit)
         zeros = (0,) * self.compiled.cells
         queries: list[Any] = [*self.start.queries(), GradientVector(self.question, frame, zeros)]
         queries.append(CurvatureMatrix(self.question, frame, zeros))
+        if self.question.link == "logistic":
+            cut = GradientVector(self.question, frame, zeros, cut=ERROR // 2)
+            queries += [self._class_counts, BinCounts(self.start.question, MOST_BINS), cut]
         return queries if self.question.folds == 1 else [*queries, ScoreCounts(self.question, frame, zeros)]
 
     @property
@@ -170,17 +192,22 @@ class PreparedSteps:
 
     def answer(self, queryable: Queryable) -> ReleaseContent:
         """Look, ask for the moments, step, the last time by the curvature there, and count the held-out rows."""
-        moments_frame, about = self.start.find_frame(queryable)
-        count = len(self.compiled.columns.numbers)
-        frame = Frame(moments_frame.centers[:count], moments_frame.scales[:count], self.limit)
-        if about is not None and self._is_faint(about):
-            coefficients, output = self._step_once(queryable, frame, about)
-            # Of no coefficient is the noise known.
-            unknown = _Curvature.none(self.compiled.cells)
-            deviations = unknown.deviations(self.compiled, frame, unknown.inverse)
-            rows = about
+        spent = _start_share(self.loss) * self.start.look_share
+        rows = self.start.count_rows(queryable)
+        if rows is not None and self._is_faint(rows, _FAINT_COUNTED):
+            # The look is not needed: places are asked for with more of the loss.
+            spent = _start_share(self.loss) * self.start.count_share
+            frame, coefficients, output, rows = self._rank(queryable, 1 - spent - self.shares[1])
+            deviations = self._unknown(frame)
         else:
-            coefficients, output, deviations, rows = self._step(queryable, moments_frame, frame)
+            moments_frame, about = self.start.find_frame(queryable, rows)
+            count = len(self.compiled.columns.numbers)
+            frame = Frame(moments_frame.centers[:count], moments_frame.scales[:count], self.limit)
+            if rows is None and about is not None and self._is_faint(about, _FAINT):
+                frame, coefficients, output, rows = self._rank(queryable, 1 - spent - self.shares[1])
+                deviations = self._unknown(frame)
+            else:
+                coefficients, output, deviations, rows = self._step(queryable, moments_frame, frame)
         _, held_share = self.shares
         chosen = _whole(coefficients)
         keys: tuple[Key, ...] = (Key("coefficient", tuple(_describe_coefficients(self.compiled))),)
@@ -220,7 +247,7 @@ class PreparedSteps:
             # The last step of counts makes them right in the mean, which slopes of few steps alone need not be.
             last = step == self.steps - 1 and fit.total is not None
             move = fit.calibrate if last else fit.step
-            gradient = _numbers(output.estimate)
+            gradient = numbers_of(output.estimate)
             if step < self.steps - 1:
                 coefficients = move(coefficients, gradient)
                 continue
@@ -239,32 +266,73 @@ class PreparedSteps:
         assert output is not None
         return coefficients, output, deviations, moments.rows
 
-    def _is_faint(self, rows: float) -> bool:
-        """Return whether a gradient's noise would be so large that one step with all that is left of the loss is better."""
-        noise = self.unit_noise * math.sqrt(self.limit * self.compiled.cells)
-        return self.question.link == "logistic" and noise > _FAINT * rows
+    def _is_faint(self, rows: float, most: float) -> bool:
+        """Return whether a gradient's noise is so large a part of the rows that two steps with all that is left are better."""
+        return self.question.link == "logistic" and self._noise_over_all(self.shares[0]) > most * rows
 
-    def _step_once(self, queryable: Queryable, frame: Frame, rows: float) -> tuple[Floats, Output]:
-        """Return the coefficients after one step from the mean of y, and its gradient; a part of the loss finds that mean.
+    def _noise_over_all(self, share: Fraction) -> float:
+        """Return the noise of a gradient, over all coefficients, where it has a share of the loss."""
+        more = float(self.shares[0] / share)
+        return self.unit_noise * math.sqrt(self.limit * self.compiled.cells) * self._grow(more)
 
-        The curvature is that of columns that do not go together: of standardised numbers, and of equally frequent values.
+    def _grow(self, less: float) -> float:
+        """Return by what noise grows for so many times less of the loss."""
+        return less if isinstance(self.loss, PureDP) else math.sqrt(less)
+
+    @property
+    def _class_counts(self) -> BinCounts:
+        """The rows of both classes; the target is the last category of the moments."""
+        return BinCounts(self.question.moments, 0, (len(self.question.categories),))
+
+    def _unknown(self, frame: Frame) -> list[tuple[str, Fraction | None]]:
+        """Return the deviations of coefficients of whose noise nothing is known."""
+        unknown = _Curvature.none(self.compiled.cells)
+        return unknown.deviations(self.compiled, frame, unknown.inverse)
+
+    def _rank(self, queryable: Queryable, left: Fraction) -> tuple[Frame, Floats, Output, float]:
+        """Return a frame, the coefficients after two steps from the mean of y, the last gradient and the rows, for what is left.
+
+        The curvature is that of columns that do not go together: of standardised numbers, and of equally frequent values. Of one
+        gradient alone, columns that rise together have too much weight together: the second takes that back.
         """
-        spent = _start_share(self.loss) * self.start.look_share
-        left = 1 - spent - self.shares[1]
-        coefficients = np.zeros(self.compiled.cells)
-        at_zero = GradientVector(self.question, frame, _whole(coefficients))
-        first = _numbers(queryable.release(at_zero, take_share(self.loss, left * _MEAN)).outputs[0].estimate)
-        # At 0 every probability is a half.
-        share = min(max(0.5 - float(first[0]) / rows, 0.02), 0.98)
-        coefficients[0] = math.log(share / (1 - share))
-        vector = GradientVector(self.question, frame, _whole(coefficients))
-        output = queryable.release(vector, take_share(self.loss, left * (1 - _MEAN))).outputs[0]
-        law: Any = output.estimate
-        noise = math.sqrt(float(law.law.variance())) * float(law.unit)
+        classes = queryable.release(self._class_counts, take_share(self.loss, left * _CLASSES)).outputs[0].estimate
+        counts = np.clip(numbers_of(classes), 1.0, None)
+        rows = float(counts.sum())
+        share = min(max(float(counts[1]) / rows, 0.02), 0.98)
+        frame = self._place(queryable, left * _PLACES, rows)
+        step_share = left * (1 - _CLASSES - _PLACES) / 2
+        steps = 2
+        noise = self._noise_over_all(step_share) * math.sqrt(self._near_limit / self.limit)
+        if self.compiled.columns.categories or noise > _ONE_STEP * rows:
+            step_share *= 2
+            steps = 1
         values = [1.0 / len(declared.labels) for declared in self.compiled.columns.categories for _ in declared.labels]
         curvature = share * (1 - share) * rows * np.array([1.0] * (1 + len(self.compiled.columns.numbers)) + values)
-        moved = -_numbers(output.estimate) * curvature / (curvature**2 + noise**2)
-        return np.clip(coefficients + moved, -MOST_COEFFICIENT, MOST_COEFFICIENT), output
+        coefficients = np.zeros(self.compiled.cells)
+        coefficients[0] = math.log(share / (1 - share))
+        output: Output | None = None
+        for step in range(steps):
+            # At the mean of y no row is further from its class than the likelier class is likely.
+            cut = max(share, 1 - share) if step == 0 else float(_SECOND_CUT)
+            vector = GradientVector(self.question, frame, _whole(coefficients), cut=min(math.ceil(cut * ERROR), ERROR))
+            output = queryable.release(vector, take_share(self.loss, step_share)).outputs[0]
+            law: Any = output.estimate
+            noise = math.sqrt(float(law.law.variance())) * float(law.unit)
+            moved = -_WAYS[step] * numbers_of(output.estimate) * curvature / (curvature**2 + noise**2)
+            coefficients = np.clip(coefficients + moved, -MOST_COEFFICIENT, MOST_COEFFICIENT)
+        assert output is not None
+        return frame, coefficients, output, rows
+
+    def _place(self, queryable: Queryable, share: Fraction, rows: float) -> Frame:
+        """Return the frame that bins say: rows at the average distance count in full."""
+        if self.bins is None:
+            return Frame((), (), self._near_limit)
+        noise = math.sqrt(float(self.bins.variance())) / PARTS * self._grow(float(_PLACES / share))
+        bins = choose_bins(rows, noise, SURE_BINS)
+        query = BinCounts(self.start.question, bins)
+        counted = numbers_of(queryable.release(query, take_share(self.loss, share)).outputs[0].estimate)
+        means, spreads = find_spreads(counted, self.start.compiled, bins, rows, noise)
+        return scale_frame(self.start.compiled.numbers, means, spreads, self._near_limit)
 
 
 def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> PreparedSteps:
@@ -274,7 +342,7 @@ def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> Prepa
         raise QuestionRefused("a linear regression is fitted to moments: sd.models.linear_regression")
     compiled = compile_steps(question, forecast.domain)
     start_loss = take_share(forecast.loss, _start_share(forecast.loss))
-    start = prepare_moments(question.moments, forecast, start_loss, _look_share(forecast.loss))
+    start = prepare_moments(question.moments, forecast, start_loss, choose_look_share(start_loss, _MOST_LOOK))
     prepared = PreparedSteps(question, compiled, forecast.loss, start, 0.0, 0.0)
     step_share, held_share = prepared.shares
     vectors = [query for query in prepared.queries() if isinstance(query, (GradientVector, ScoreCounts))]
@@ -284,13 +352,10 @@ def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> Prepa
     if question.folds > 1:
         (count_law,) = forecast.laws(vectors[1], take_share(forecast.loss, held_share))
         count_noise = math.sqrt(float(count_law.variance()))
-    return PreparedSteps(question, compiled, forecast.loss, start, unit_noise, count_noise)
-
-
-def _look_share(loss: Loss) -> Fraction:
-    """Return the share that a first look has of what finds how columns go together: more of a small pure epsilon."""
-    start = loss.epsilon * _start_share(loss) if isinstance(loss, PureDP) else Fraction(0)
-    return max(LOOK, min(_LOOK_EPSILON / start, _MOST_LOOK)) if start else LOOK
+    bins: NoiseLaw | None = None
+    if question.link == "logistic" and compiled.columns.numbers:
+        (bins,) = forecast.laws(BinCounts(question.moments, MOST_BINS), take_share(forecast.loss, _PLACES))
+    return PreparedSteps(question, compiled, forecast.loss, start, unit_noise, count_noise, bins)
 
 
 def _start_share(loss: Loss) -> Fraction:
@@ -299,12 +364,6 @@ def _start_share(loss: Loss) -> Fraction:
 
 def _whole(coefficients: Floats) -> tuple[int, ...]:
     return tuple(round(float(c) * COEFFICIENT) for c in np.clip(coefficients, -MOST_COEFFICIENT, MOST_COEFFICIENT))
-
-
-def _numbers(estimate: Any) -> Floats:
-    assert isinstance(estimate, Noisy)
-    result: Floats = np.array([float(step) for step in estimate.steps]) * float(estimate.unit)
-    return result
 
 
 def _describe_coefficients(compiled: CompiledSteps) -> list[str]:

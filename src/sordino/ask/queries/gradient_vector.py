@@ -184,7 +184,7 @@ class GradientVector:
 
     `coefficients` are those of 1, the standardised numbers and the indicators of all declared values, in parts; `most_error` is
     the error of a number, in its steps, that counts as 1: larger ones are cut there. With the link "linear" a prediction is
-    `center`, a step of the target, and the score in such errors.
+    `center`, a step of the target, and the score in such errors. Errors of classes are cut at `cut` parts of 1.
     """
 
     question: SteppedRegression
@@ -192,6 +192,7 @@ class GradientVector:
     coefficients: tuple[int, ...]
     most_error: int = 1
     center: int = 0
+    cut: int = ERROR
 
     @property
     def unit(self) -> Fraction:
@@ -202,7 +203,8 @@ class GradientVector:
         """Return the sensitivity of the one vector, which gets the whole loss."""
         compiled = compile_steps(self.question, domain)
         self.check(compiled)
-        return [(gradient_sensitivity(compiled, self.frame, neighbors.enforce(None, by_group=False)), Fraction(1))]
+        enforced = neighbors.enforce(None, by_group=False)
+        return [(gradient_sensitivity(compiled, self.frame, enforced, Fraction(self.cut, ERROR)), Fraction(1))]
 
     def check(self, compiled: CompiledSteps) -> None:
         """Raise QuestionRefused for coefficients or cuts that a regression does not have."""
@@ -212,6 +214,8 @@ class GradientVector:
             raise QuestionRefused(f"a regression has {compiled.cells} coefficients of at most {MOST_COEFFICIENT} each")
         if not 1 <= self.most_error <= 1 << 22:
             raise QuestionRefused("an error of a number is cut at 1 to 2^22 steps")
+        if self.cut != ERROR and not (isinstance(compiled.target, Keys) and 1 <= self.cut < ERROR):
+            raise QuestionRefused("errors of classes are cut at a part of 1, those of numbers by their steps")
         if isinstance(compiled.target, ScaledNumber) and abs(self.center) > compiled.target.width:
             raise QuestionRefused("a center lies within the declared bounds")
 
@@ -227,6 +231,8 @@ class GradientVector:
         """Return the one SELECT."""
         compiled = compile_steps(self.question, domain)
         text = f"gradient {self.question.identity()} in {self.frame} at {self.coefficients} {self.most_error} {self.center}"
+        # The text of an uncut gradient is as it was.
+        text += "" if self.cut == ERROR else f" {self.cut}"
         return [Scan(text, functools.partial(_select_gradient, compiled, self))]
 
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
@@ -247,22 +253,24 @@ class GradientVector:
         return [exact_gradient]
 
 
-def gradient_sensitivity(compiled: CompiledSteps, frame: Frame, neighbors: Neighbors) -> Sensitivity:
+def gradient_sensitivity(
+    compiled: CompiledSteps, frame: Frame, neighbors: Neighbors, cut: Fraction = Fraction(1)
+) -> Sensitivity:
     """Return how far one unit moves a gradient, in parts of a row.
 
-    Theorem. With p numbers, c categories and R the limit, a unit of C rows moves the gradient by at most C sqrt(R) in l2 and
-    C sqrt(R (1 + p + c)) in l1 under add_remove, and by twice that under replace; rounding adds less than one part to each
-    cell that moves. Proof. A row adds w r z with |r| <= 1 and w = min(u, R / |z|^2) for its own weight u in [0, 1], so
-    w^2 |z|^2 <= w |z|^2 <= R; at most 1 + p + c of the z_i are not 0, so its l1 norm is at most the root of that many times its
-    l2 norm. The engine rounds |z|^2 up and w down, and r is cut to [-1, 1] whatever the score, so both hold there. Norms are
-    convex, so C rows move C times as far. Coefficients are public, as they follow from earlier answers.
+    Theorem. With p numbers, c categories, R the limit and errors cut at e, a unit of C rows moves the gradient by at most
+    C e sqrt(R) in l2 and C e sqrt(R (1 + p + c)) in l1 under add_remove, and by twice that under replace; rounding adds less
+    than one part to each cell that moves. Proof. A row adds w r z with |r| <= e and w = min(u, R / |z|^2) for its own weight u
+    in [0, 1], so w^2 |z|^2 <= w |z|^2 <= R; at most 1 + p + c of the z_i are not 0, so its l1 norm is at most the root of that
+    many times its l2 norm. The engine rounds |z|^2 up and w down, and r is cut to [-e, e] whatever the score, so both hold
+    there. Norms are convex, so C rows move C times as far. Coefficients and e are public, as they follow from earlier answers.
     """
     rows = neighbors.contributions * (2 if neighbors.relation == "replace" else 1)
     precision = 1 << 40
-    l1 = Fraction(root_up(frame.limit * compiled.nonzero * precision), 1 << 20)
-    l2_squared = rows**2 * frame.limit
+    l1 = cut * Fraction(root_up(frame.limit * compiled.nonzero * precision), 1 << 20)
+    l2_squared = (rows * cut) ** 2 * frame.limit
     touched = min(rows * compiled.nonzero, compiled.cells)
-    linf = rows * Fraction(root_up(frame.limit * precision), 1 << 20)
+    linf = rows * cut * Fraction(root_up(frame.limit * precision), 1 << 20)
     return round_sensitivity(neighbors, touched=touched, l1=rows * l1, l2_squared=l2_squared, linf=linf)
 
 
@@ -419,7 +427,7 @@ def _select_gradient(compiled: CompiledSteps, vector: GradientVector, on: Primit
 
     rows = _scored_rows(compiled, vector.frame, vector.coefficients, on)
     if isinstance(compiled.target, Keys):
-        error = _logistic_error()
+        error = _logistic_error(vector.cut)
     elif compiled.question.link == "linear":
         error = _linear_error(vector.most_error, vector.center)
     else:
@@ -541,8 +549,8 @@ def _likelier_probability() -> exp.Expression:
     return least(whole(ERROR), *lines)
 
 
-def _logistic_error() -> exp.Expression:
-    """Return the probability of the second class less whether the row is of it, in parts, from the score s."""
+def _logistic_error(cut: int) -> exp.Expression:
+    """Return the probability of the second class less whether the row is of it, in parts, cut at `cut`, from the score s."""
     from sqlglot import exp
 
     likely = _likelier_probability()
@@ -554,7 +562,10 @@ def _logistic_error() -> exp.Expression:
             ifs=[exp.If(this=exp.EQ(this=_column("b0"), expression=whole(1)), true=whole(ERROR))], default=whole(0)
         )
     )
-    return exp.Sub(this=probability, expression=in_class)
+    error = exp.Sub(this=probability, expression=in_class)
+    if cut == ERROR:
+        return error
+    return least(greatest(error, whole(-cut)), whole(cut))
 
 
 def _mean_count(target: ScaledNumber) -> exp.Expression:

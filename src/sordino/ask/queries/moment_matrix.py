@@ -513,7 +513,7 @@ class MomentVector:
 # ---- The SQL of its scans
 
 
-def _prepare(compiled: CompiledMoments, on: Primitives, beside: Sequence[Build] = ()) -> list[list[Any]]:
+def prepare_columns(compiled: CompiledMoments, on: Primitives, beside: Sequence[Build] = ()) -> list[list[Any]]:
     """Return the SQL of each number's step, each category's code and what is read beside, of rows that have all of them."""
     from sqlglot import exp
 
@@ -535,7 +535,7 @@ def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
     """Return the rows t0, and the sums s0.. and squares q0.. of all numbers, in steps."""
     from sqlglot import exp
 
-    numbers, _, weights = _prepare(compiled, on, _weight_of(compiled))
+    numbers, _, weights = prepare_columns(compiled, on, weight_of(compiled))
     inner = [exp.alias_(number, f"z{i}", copy=False) for i, number in enumerate(numbers)] or [
         exp.alias_(whole(0), "z0", copy=False)
     ]
@@ -552,7 +552,8 @@ def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
     return select
 
 
-def _weight_of(compiled: CompiledMoments) -> list[Build]:
+def weight_of(compiled: CompiledMoments) -> list[Build]:
+    """Return the SQL of the weight of a row, if rows are weighted, as what is read beside the columns."""
     return [] if compiled.weight is None else [compiled.weight.build]
 
 
@@ -568,7 +569,7 @@ def weighted_rows(
     """Return the rows: fold, w (the weight in parts), z0.. (numbers less their centers, in steps), k0.. (codes) and b0..."""
     from sqlglot import exp
 
-    numbers, codes, others = _prepare(compiled, on, [*beside, *_weight_of(compiled)])
+    numbers, codes, others = prepare_columns(compiled, on, [*beside, *weight_of(compiled)])
     weights = others[len(beside) :]
     fold: Any = whole(0)
     if compiled.halves == 2:
