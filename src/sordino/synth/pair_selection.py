@@ -157,18 +157,21 @@ def choose_pairs(
     kept: Sequence[Pair] = (),
     kept_distances: Sequence[float] = (),
     predict: Sequence[int] = (),
+    by_cells: bool = False,
 ) -> tuple[list[Pair], float]:
     """Return the new pairs to measure, the best first, and the gain expected: how many is chosen by the total gain.
 
     Cliques within the `cap` of cells, grown from the pairs `start`, hold some of the pairs; others count for less.
     `variance_each` is the variance of a cell where one table gets the whole loss; m tables get m times that.
-    `kept` are pairs measured before, which are measured again. Pairs with a column to `predict` count for more.
+    `kept` are pairs measured before, which are measured again. Pairs with a column to `predict` count for more. `by_cells`
+    leaves out that ordered columns may rise together (`expected_gains`).
     """
     rows = compressed.rows
     means, kept_means = ([compressed.independent(p) for p in some] for some in (pairs, kept))
     # What others will predict comes first: correlations of other pairs would take from it.
+    by_cells = by_cells or bool(predict)
     rising, kept_rising = (
-        [not predict and all(compressed.columns[c].ordered for c in p) for p in some] for some in (pairs, kept)
+        [not by_cells and all(compressed.columns[c].ordered for c in p) for p in some] for some in (pairs, kept)
     )
     best: tuple[list[Pair], float] = [], 0.0
     deviation = math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept)))
