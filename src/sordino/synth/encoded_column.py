@@ -74,8 +74,9 @@ def moment_cells(steps: npt.NDArray[np.int64], declared: DateTime, absent: Any) 
 #
 # Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 256, and in histograms
 # and released tables up to 1,024, else 256 runs of equal width over the declared bounds, in which zero and the two bounds keep
-# runs of their own; reals likewise, on their lattice. A missing value is a key of its own in a model, unless the declaration fills it; in a histogram where the column
-# keeps it. A value is drawn from a run uniformly over the column's own steps, and stated on the declared resolution.
+# runs of their own; reals likewise, on their lattice. A missing value is a key of its own in a model, unless the declaration
+# fills it; in a histogram where the column keeps it. A value is drawn from a run uniformly over the column's own steps, and
+# stated on the declared resolution.
 
 MOST_KEYS = 1024
 # In a model of more, the noise of all keys where no row lies would be many rows, the farthest from all others: its edges are
