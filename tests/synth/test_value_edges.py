@@ -64,7 +64,7 @@ def search(
         def count(tables: Any, _level: int) -> Any:
             return [(noisy.cells, noisy.variance) for noisy in session.measure(tables, share / levels)]
 
-        found.append((find_edges(columns, count, levels=levels)[0], session))
+        found.append((find_edges(columns, count, levels=levels, noise=1.0)[0], session))
 
     curator = protect({"paid": values}, {"paid": sd.Integer(0, upper)})
     curator.adapt(cut, describe="edges", epsilon=epsilon, draws="vectors", record=None)
@@ -114,7 +114,7 @@ def test_runs_tell_where_the_rows_lie_whatever_the_noise_hides(seed: int) -> Non
         counts = np.bincount(np.searchsorted(edges[:-1], values, side="right") - 1, minlength=len(edges) - 1)
         return [(counts + rng.normal(0, np.sqrt(variance), len(counts)), variance)]
 
-    edges = np.array(find_edges([column], count, levels=5)[0].edges)
+    edges = np.array(find_edges([column], count, levels=5, noise=1.0)[0].edges)
     shares = np.histogram(values, bins=[*edges[:-1], 9_001])[0] / len(values)
     evenly = np.interp(values, edges[:-1], np.cumsum([0.0, *shares[:-1]]))
     empirical = np.searchsorted(np.sort(values), values) / len(values)
@@ -142,7 +142,7 @@ def test_narrow_columns_are_not_searched() -> None:
     domain = sd.Domain({"age": sd.Integer(0, 120), "sex": sd.Category(["f", "m"])})
     columns = encode_columns(domain, None, NEIGHBORS)
     assert edge_levels(columns) == 0
-    assert find_edges(columns, lambda *_: pytest.fail("counted"), levels=0) == columns
+    assert find_edges(columns, lambda *_: pytest.fail("counted"), levels=0, noise=1.0) == columns
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -280,8 +280,9 @@ class FitSession:
                 rows = float(np.mean([cells.sum() for cells, _ in counted]))
                 return counted
 
-            columns = find_edges(columns, count, levels=levels)
             share = share - for_edges
+            noise = math.sqrt(self.variance(float(share), tables=len(columns)))
+            columns = find_edges(columns, count, levels=levels, noise=noise)
             columns = columns if self.rules is None else [self.rules.cut(c) for c in columns]
             searches, for_heaps = self._plan_searches(columns, rows, share)
         power = 0.5 if self.split.currency == "epsilon" else 2.0 / 3.0

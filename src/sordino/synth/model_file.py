@@ -24,7 +24,7 @@ import numpy as np
 from sordino.core.domain import Domain, column_from_dict
 from sordino.core.errors import DeclarationError, SordinoError, SourceError
 from sordino.synth.answers import ModelParts
-from sordino.synth.encoded_column import EncodedColumn, Heaps, model_column, round_sets_of
+from sordino.synth.encoded_column import MOST_KEYS, EncodedColumn, Heaps, model_column, round_sets_of
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
@@ -119,7 +119,7 @@ def _read(source: Path) -> Stored | str | None:
     edges = header.get("edges", {})
     heaps = header.get("heaps", {})
     lumps = header.get("lumps", {})
-    columns = tuple(_column(model_column(n, domain), edges.get(n), heaps.get(n), lumps.get(n)) for n in domain)
+    columns = tuple(_column(n, domain, edges.get(n), heaps.get(n), lumps.get(n)) for n in domain)
     codes = tuple(DomainCompression(raw[f"codes{i}"], int(raw[f"codes{i}"].max()) + 1) for i in range(len(columns)))
     sizes = [code.size for code in codes]
     _check_tree(header, sizes)
@@ -149,11 +149,12 @@ def _read(source: Path) -> Stored | str | None:
     return parts, constraints, facts
 
 
-def _column(declared: EncodedColumn, edges: Any, heaps: Any, lump: Any) -> EncodedColumn:
+def _column(name: str, domain: Domain, edges: Any, heaps: Any, lump: Any) -> EncodedColumn:
     """Return a column as it was fitted: with its released edges, heaps and lump, or as its declaration cuts it."""
     if edges is None:
         _require(heaps is None and lump is None)
-        return declared
+        return model_column(name, domain, most=MOST_KEYS)
+    declared = model_column(name, domain)
     _require(declared.edges is not None and len(edges) > 1 and all(type(e) is int for e in edges))
     _require((edges[0], edges[-1]) == (declared.lowest, declared.highest) and len(set(edges[:-1])) == len(edges) - 1)
     _require(edges == sorted(edges))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sordino.ask.queries.adaptive.marginal import Axis, ContingencyTable
-from sordino.synth.encoded_column import Codes, EncodedColumn, Floats, equal_runs
+from sordino.synth.encoded_column import MOST_KEYS, Codes, EncodedColumn, Floats, equal_runs
 
 # Returns noisy tables of counts at a level, each with the variance of its cells.
 Count = Callable[[Sequence[ContingencyTable], int], Sequence[tuple[Floats, float]]]
@@ -39,6 +39,8 @@ _MOST = 240
 _SEEN = 3.0
 # A single value keeps a run of its own from this many times what the density beside it explains.
 _ATOM = 3.0
+# Deviations of noise from which on a value of a column of few is told apart from those beside it.
+_CLEAR = 1.0
 # A run far from the median ends at most so many times farther from it than it begins; what is nearer than this share of the
 # mean deviation is not far.
 _TAIL = 1.5
@@ -122,8 +124,11 @@ class CountedRuns:
         return CountedRuns(edges, counts, wholes, variance, weight * fresh)
 
 
-def find_edges(columns: Sequence[EncodedColumn], count: Count, *, levels: int) -> list[EncodedColumn]:
-    """Return the columns, those cut into runs of equal width cut where their rows lie; `count` is called once a level."""
+def find_edges(columns: Sequence[EncodedColumn], count: Count, *, levels: int, noise: float) -> list[EncodedColumn]:
+    """Return the columns, those cut into runs of equal width cut where their rows lie; `count` is called once a level.
+
+    `noise` is about the deviation of the counts that follow, by which few values are told apart one by one.
+    """
     wide = [i for i, c in enumerate(columns) if c.equally_cut]
     if not wide:
         return list(columns)
@@ -138,7 +143,8 @@ def find_edges(columns: Sequence[EncodedColumn], count: Count, *, levels: int) -
                 clear = _SEEN * math.sqrt(variance * information[level] / information[level + 1])
                 cut[i] = _cut_again(runs[i], clear)
             else:
-                cut[i] = (*sorted({*runs[i].edges[:-1], *_tail_cuts(runs[i])}), runs[i].edges[-1])
+                finer = {*runs[i].edges[:-1], *_tail_cuts(runs[i]), *_clear_values(runs[i], _CLEAR * noise)}
+                cut[i] = (*sorted(finer), runs[i].edges[-1])
     return [c.with_edges(cut[i]) if i in cut else c for i, c in enumerate(columns)]
 
 
@@ -217,6 +223,15 @@ def _round_up(least: float) -> int:
         return 1
     power = 10 ** math.floor(math.log10(least))
     return next(int(m * power) for m in (1, 2, 5, 10) if m * power >= least)
+
+
+def _clear_values(runs: CountedRuns, least: float) -> set[int]:
+    """Return the values of a column of few, where they hold so many rows each in the mean of their run."""
+    if runs.edges[-1] - runs.edges[0] >= MOST_KEYS:
+        return set()
+    clear = runs.shown >= least * runs.widths
+    stretches = zip(runs.edges, runs.widths.tolist(), clear.tolist(), strict=False)
+    return {step for low, width, is_clear in stretches if is_clear for step in range(low, low + width)}
 
 
 def _tail_cuts(runs: CountedRuns) -> set[int]:
