@@ -102,10 +102,16 @@ def test_named_marginals(run: Run) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_a_budget_for_nothing_but_independence_says_so(run: Run) -> None:
-    done = run("synth", "fit", "--epsilon", "0.001", "--delta", "1e-9", "--columns", FEW, "-o", "m.model")
-    assert done.code == 0, done.err
-    assert "independent columns" in done.out
-    assert all(len(c) == 1 for c in load("m.model").parts.field.tree.cliques)
+    said = []
+    # in one fit of twenty a pair's noise is so large that it is taken for a dependence
+    for i in range(4):
+        done = run("synth", "fit", "--epsilon", "0.001", "--delta", "1e-9", "--columns", FEW, "-o", f"{i}.model")
+        assert done.code == 0, done.err
+        said.append("independent columns" in done.out)
+        assert said[-1] == all(len(c) == 1 for c in load(f"{i}.model").parts.field.tree.cliques)
+        if said[-1]:
+            break
+    assert any(said)
 
 
 REFUSED = [

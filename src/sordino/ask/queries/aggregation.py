@@ -139,13 +139,11 @@ class Aggregation:
         if not columns or len(downs) != len(columns):
             raise QuestionRefused('sort takes columns of the answer, and one descending for all or each: sort("count")')
         named = [col(column) if isinstance(column, str) else column for column in columns]
-        return self.order_by(
-            *(-column if down else column for column, down in zip(named, downs, strict=True)), copy=False
-        )
+        return self.order_by(*(-column if down else column for column, down in zip(named, downs, strict=True)))
 
     def head(self, rows: int = 5) -> Aggregation:
         """Return the question whose answer shows its first `rows` rows: it is `limit(rows)`."""
-        return self.limit(rows, copy=False)
+        return self.limit(rows)
 
     def filter(self, *conditions: Expr) -> Aggregation:
         """Return the question whose answer shows only rows that meet each condition on its own columns: it is `having`."""
