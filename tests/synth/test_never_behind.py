@@ -66,7 +66,7 @@ def _wide(rows: int) -> Keys:
     rng = np.random.default_rng(7)
     hidden = rng.random(rows)
     return {f"c{i}": np.clip((hidden + rng.normal(size=rows) * 0.3) * n, 0, n - 1).astype(int) for i, n in
-            enumerate((300, 40, 300, 9))}  # fmt: skip
+            enumerate((250, 40, 250, 9))}  # fmt: skip
 
 
 TABLES: dict[str, Callable[[int], Keys]] = {
