@@ -213,9 +213,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     """End a worker at once; in a process without workers let all go, or libraries would tell of what they take for leaks."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    # A test may run pytest in a process of its own, which takes over the environment and is no worker.
+    if hasattr(config, "workerinput"):
         # All is reported by now. Python would take a worker's million objects apart one by one, for five seconds.
         atexit._run_exitfuncs()
         os._exit(0)
