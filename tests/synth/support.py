@@ -26,7 +26,7 @@ from sordino.core.mechanisms.selection import best_selection
 from sordino.core.neighbors import Neighbors, Sensitivity
 from sordino.core.noise.rng import Rng
 from sordino.core.release import Output, Release
-from sordino.synth.encoded_column import MOST_KEYS, model_column
+from sordino.synth.encoded_column import model_column
 from sordino.synth.evaluation.distances import table_distance
 from sordino.synth.methods import METHODS, load_method
 from sordino.synth.model import Model
@@ -123,7 +123,7 @@ class RecordingQueryable:
 
 def _first_steps(name: str, domain: Domain) -> Any:
     """Return the first step that each declared key of an ordered column stands for."""
-    column = model_column(name, domain, most=MOST_KEYS)
+    column = model_column(name, domain)
     if column.edges is None:
         return np.arange(column.lowest, column.lowest + column.size)
     return np.array([*column.edges[:-1], column.edges[-1]])

@@ -72,16 +72,12 @@ def moment_cells(steps: npt.NDArray[np.int64], declared: DateTime, absent: Any) 
 # ---- Columns as synthesizers see them: a public list of keys each, from values to keys and back. Knows no curator's
 # table
 #
-# Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 256, and in histograms
-# and released tables up to 1,024, else 256 runs of equal width over the declared bounds, in which zero and the two bounds keep
-# runs of their own; reals likewise, on their lattice. A missing value is a key of its own in a model, unless the declaration
-# fills it; in a histogram where the column keeps it. A value is drawn from a run uniformly over the column's own steps, and
-# stated on the declared resolution.
+# Rules, all public: a category or a boolean has a key a value; whole numbers and days have one each up to 1,024, else 256 runs
+# of equal width over the declared bounds, in which zero and the two bounds keep runs of their own; reals likewise, on their
+# lattice. A missing value is a key of its own in a model, unless the declaration fills it; in a histogram where the column
+# keeps it. A value is drawn from a run uniformly over the column's own steps, and stated on the declared resolution.
 
 MOST_KEYS = 1024
-# In a model of more, the noise of all keys where no row lies would be many rows, the farthest from all others: its edges are
-# found.
-_FEW_KEYS = 256
 # An engine compares each cell with every edge of these runs.
 _MOST_RUNS = 256
 
@@ -183,15 +179,12 @@ def encode_columns(domain: Domain, names: Sequence[str] | None, neighbors: Neigh
 
 def histogram_column(name: str, domain: Domain) -> EncodedColumn:
     """Return the keys of one column, missing where it is kept; raises QuestionRefused where they are not public."""
-    return _column(name, domain, kept=("keep",), most=MOST_KEYS)
+    return _column(name, domain, kept=("keep",))
 
 
-def model_column(name: str, domain: Domain, *, most: int = _FEW_KEYS) -> EncodedColumn:
-    """Return the keys of one column, missing too unless it is filled; raises QuestionRefused where they are not public.
-
-    At most so many values of a number have a key each.
-    """
-    return _column(name, domain, kept=("keep", "drop"), most=most)
+def model_column(name: str, domain: Domain) -> EncodedColumn:
+    """Return the keys of one column, missing too unless it is filled; raises QuestionRefused where they are not public."""
+    return _column(name, domain, kept=("keep", "drop"))
 
 
 def model_columns(domain: Domain) -> list[EncodedColumn]:
@@ -204,7 +197,7 @@ def model_columns(domain: Domain) -> list[EncodedColumn]:
     return columns
 
 
-def _column(name: str, domain: Domain, *, kept: Sequence[str], most: int) -> EncodedColumn:
+def _column(name: str, domain: Domain, *, kept: Sequence[str]) -> EncodedColumn:
     column = domain[name]
     if isinstance(column, Identifier):
         raise QuestionRefused(
@@ -219,7 +212,7 @@ def _column(name: str, domain: Domain, *, kept: Sequence[str], most: int) -> Enc
     if of.interval.lower is None or of.interval.upper is None:
         raise QuestionRefused(f"{name!r} has no declared bounds, so its keys are not public: declare lower and upper")
     low, high = int(of.interval.lower), int(of.interval.upper)
-    if not isinstance(column, Real) and high - low < most:
+    if not isinstance(column, Real) and high - low < MOST_KEYS:
         return EncodedColumn(name, column, None, high - low + 1 + missing, True, missing, low, of.unit)
     edges = equal_runs(low, high, _MOST_RUNS)
     return EncodedColumn(name, column, edges, len(edges) - 1 + missing, True, missing, low, of.unit)

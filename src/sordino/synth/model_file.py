@@ -24,7 +24,7 @@ import numpy as np
 from sordino.core.domain import Domain, column_from_dict
 from sordino.core.errors import DeclarationError, SordinoError, SourceError
 from sordino.synth.answers import ModelParts
-from sordino.synth.encoded_column import MOST_KEYS, EncodedColumn, Heaps, model_column, round_sets_of
+from sordino.synth.encoded_column import EncodedColumn, Heaps, model_column, round_sets_of
 from sordino.synth.error_law import ColumnNoise, ErrorLaw
 from sordino.synth.junction_tree import JunctionTree, Link
 from sordino.synth.markov_random_field import MarkovRandomField
@@ -151,10 +151,10 @@ def _read(source: Path) -> Stored | str | None:
 
 def _column(name: str, domain: Domain, edges: Any, heaps: Any, lump: Any) -> EncodedColumn:
     """Return a column as it was fitted: with its released edges, heaps and lump, or as its declaration cuts it."""
+    declared = model_column(name, domain)
     if edges is None:
         _require(heaps is None and lump is None)
-        return model_column(name, domain, most=MOST_KEYS)
-    declared = model_column(name, domain)
+        return declared
     _require(declared.edges is not None and len(edges) > 1 and all(type(e) is int for e in edges))
     _require((edges[0], edges[-1]) == (declared.lowest, declared.highest) and len(set(edges[:-1])) == len(edges) - 1)
     _require(edges == sorted(edges))

@@ -23,7 +23,7 @@ from sordino.core.noise.rng import Rng
 from sordino.core.release import Label, Release
 from sordino.synth.answers import ModelParts
 from sordino.synth.contrasts import infer_errors
-from sordino.synth.encoded_column import MOST_KEYS, EncodedColumn, model_column
+from sordino.synth.encoded_column import EncodedColumn, model_column
 from sordino.synth.fitted_model import FittedModel, Measured, fit_field
 from sordino.synth.junction_tree import Pair, grow_clique
 from sordino.synth.measurement import MeasuredCounts, NoisyTable
@@ -57,7 +57,7 @@ def fit_released(
     """
     measure = _counts_of(release)
     names, domain = _read_columns(release, measure, columns)
-    encoded = tuple(model_column(name, domain, most=MOST_KEYS) for name in names)
+    encoded = tuple(model_column(name, domain) for name in names)
     check_rules(constraints, encoded, domain)
     all_names = list(dict.fromkeys(name for table in measure.tables for name in table))
     all_sizes = [len(_labels_of(release, measure, name)) for name in all_names]
