@@ -42,6 +42,7 @@ def _distance(model: Any, keys: Keys, columns: tuple[int, ...], values: int) -> 
 
 @pytest.mark.parametrize(("columns", "values", "loss"), [
     (7, 2, {"epsilon": 1, "delta": "1e-9"}), (4, 3, {"rho": "0.02"}), (7, 2, {"epsilon": 8}),
+    (7, 2, {"epsilon": 10, "delta": "1e-9"}), (4, 3, {"rho": 10}),
 ])  # fmt: skip
 def test_a_triple_without_pairs_is_found_and_drawn(columns: int, values: int, loss: dict[str, Any]) -> None:
     """Its distance was .47 at any loss; below .05 is asked of 20,000 rows at epsilon 1, and .02 is met."""

@@ -319,13 +319,12 @@ def fit_adaptive(
     shown = float(excess.max()) > max(_SHOWN * deviation, _STRONG * compressed.rows)
     part, first_pairs, faint = _share_of_one_way(session, one_way, compressed, pairs, scores, predict, shown=shown)
     large = _LARGE if cap is None else cap
-    if not first_pairs:
-        triples = _fitting(choose_triples(session, compressed, None, first, 0), compressed, [], large)
-        if triples:
-            measured = measure_pairs(session, compressed, triples, session.left, {})
-            return _fit_final(session, one_way, compressed, measured, edges_of(triples), {}, large)
     if faint:
-        return _fit_in_one_round(session, one_way, compressed, first_pairs, part, ranges)
+        # What no pair shows three columns together may.
+        triples = _fitting(
+            choose_triples(session, compressed, None, first, len(first_pairs)), compressed, first_pairs, large
+        )
+        return _fit_in_one_round(session, one_way, compressed, first_pairs, triples, part, ranges, large)
     return _fit_in_two_rounds(session, one_way, compressed, first, ranges, large, predict)
 
 
@@ -517,15 +516,22 @@ def _fit_in_one_round(
     one_way: OneWayMarginals,
     compressed: CompressedMarginals,
     pairs: Sequence[Pair],
+    triples: Sequence[Columns],
     part: Fraction,
     ranges: dict[Pair, tuple[float, float]],
+    cap: float,
 ) -> FittedModel:
-    """Spend a part of what is left on one-way counts, and the rest on the pairs taken."""
-    if part:
+    """Spend a part of what is left on one-way counts, and the rest on the pairs and triples taken; all where there are none."""
+    if part and (pairs or not triples):
         one_way = combine_one_way(one_way, session.measure_one_way(compressed.columns, session.left * part))
+        compressed = one_way.compress(compressed.codes)
+    if triples:
+        measured = measure_pairs(session, compressed, [*pairs, *triples], session.left, {})
+        return _fit_final(
+            session, one_way, compressed, measured, [*pairs, *edges_of(triples)], ranges if pairs else {}, cap
+        )
     if not pairs:
         return independent_model(one_way, "independent columns: no pair shows above the noise")
-    compressed = one_way.compress(compressed.codes)
     measured = measure_pairs(session, compressed, pairs, session.left, {})
     held = grow_clique(pairs, compressed.sizes, cap=_SMALL)[0]
     field = _fit_restrained(session, compressed, measured, held, ranges, _LARGE, {})
