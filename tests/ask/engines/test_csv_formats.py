@@ -141,7 +141,7 @@ def cells_of_each(paths: list[Path], csv: Csv | None, domain: sd.Domain) -> list
         engine.close()
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_file_is_read_as_it_is_declared_to_be_written(layout: str, tmp_path: Path) -> None:
     rng = random.Random(layout)
@@ -305,7 +305,7 @@ TOTALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("words", [{}, {"encoding": "cp1252"}, {"skip_first": 2}, {"header_rows": 2}], ids=str)
 @pytest.mark.parametrize("quote", ["", '"'], ids=["unquoted", "quoted"])
 def test_a_file_with_totals_has_the_rows_that_each_line_has_alone(

@@ -129,7 +129,7 @@ def options(name: str) -> dict[str, Any]:
     return {"csv": CSV} if ".csv" in name else {}
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("name", ["people.parquet", "people.csv", "people.csv.gz", "people.jsonl"])
 def test_a_file_of_a_web_server_answers_as_the_file_here(name: str, folder: Path, site: FileServer) -> None:
     assert answers(f"{site.url}/{name}", **options(name)) == answers(str(folder / name), **options(name))

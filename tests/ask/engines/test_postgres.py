@@ -143,7 +143,7 @@ def test_init_writes_a_project_file_and_check_reads_it(
     held.table("visits").close()
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_exact_answers_are_those_of_duckdb(name: str, people: tuple[str, Path]) -> None:
     url, path = people

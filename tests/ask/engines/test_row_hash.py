@@ -211,7 +211,7 @@ def test_units_fall_in_the_same_chunks_in_postgresql(unit: PrivacyUnit | None, p
     assert {chunk for chunk, _ in answers[0]} == set(range(7))
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("seed", range(5))
 def test_how_a_cell_is_held_does_not_matter(
     seed: int, postgres_server: postgres.Server, postgres_database: str, tmp_path: Path

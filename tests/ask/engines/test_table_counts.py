@@ -181,7 +181,7 @@ def from_rows(table: pa.Table, tables: list[ContingencyTable], domain: sd.Domain
     return found
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("kind", ["frame", "parquet", "csv", "duckdb"])
 def test_counts_in_arrays_are_those_of_the_rows(kind: str, tmp_path: Path) -> None:
     """More rows than a block has."""

@@ -64,7 +64,7 @@ def table() -> sd.Curator:
     return made
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("loss", [{"rho": "0.05"}, {"rho": 1}, {"rho": 40000}], ids=str)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_the_loss_in_two_groups(relation: Relation) -> None:
     assert 0.6 < widest <= 1 + 1e-12
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("levels", LEVELS, ids=str)
 def test_errors_are_no_more_than_stated(levels: tuple[Fraction, ...]) -> None:
     made, both = _made(levels, "replace"), (0, len(levels) - 1)

@@ -72,7 +72,7 @@ def _check_law(counts: dict[Any, int], expected: dict[Any, float]) -> None:
     assert chi_square_tail(statistic, max(1, len(pairs) - 1)) > ALARM
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("unit", [ROW, PAIR], ids=["row", "two rows"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("level", LEVELS, ids=str)
@@ -130,7 +130,7 @@ def test_the_loss_over_groups(relation: Relation, level: Fraction) -> None:
     assert epsilon / 4 < worst <= float(epsilon) * (1 + 1e-12)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("unit", [ROW, PAIR], ids=["row", "two rows"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("levels", [(F(1, 4), F(3, 4)), THREE, (F(0), F(1)), (F(0), F(1, 2), F(1))])

@@ -79,7 +79,7 @@ def test_laplace_blocks_have_the_law_at_large_scales(scale: int) -> None:
     assert fit_uniform(scale, discrete_laplace(scale, Rng.seeded(2), 1_000_000)) > FALSE_ALARM
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("scale", SCALES)
 def test_single_and_textbook_laplace_have_the_law(scale: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""
@@ -217,7 +217,7 @@ def test_a_wide_try_near_its_cut_is_settled_by_its_coin() -> None:
         assert discrete._wide_gaussian(variance, ScriptedRng(script), 1, 1).tolist() == kept
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(7, 3), Fraction(50)])
 @pytest.mark.parametrize("count", [64, 128, 400])
 def test_survival_floors_are_the_floors(variance: Fraction, count: int) -> None:

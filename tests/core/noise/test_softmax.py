@@ -66,7 +66,7 @@ def test_law_of_arrays_and_of_single_draws(case: tuple[list[int], Fraction, list
     assert chi_square(single.tolist(), [3000 * p for p in law]) > FALSE_ALARM
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("case", CASES[:5], ids=str)
 @pytest.mark.parametrize("draws", [5_000, pytest.param(60_000, marks=pytest.mark.deep)])
 def test_law_where_few_tickets_are_sure(

@@ -322,7 +322,7 @@ HUGE = {
 
 
 @pytest.mark.attack("exhaust the reader of questions")
-@pytest.mark.each(3)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
 def test_huge_questions_are_refused_in_one_line(text: str) -> None:
     with pytest.raises(QuestionRefused) as refusal:
