@@ -132,6 +132,7 @@ def test_far_and_infinite_moments_fail_nothing(unit: str, tz: str | None, zone: 
         assert found[:2] == [ends[1], ends[0]]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Casablanca"])
 def test_a_zone_is_that_of_the_tz_database(zone: str) -> None:
     """Around each change of the clock, and away from it: what is read is what Python's own zoneinfo reads (fold 0)."""

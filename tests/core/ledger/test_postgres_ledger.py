@@ -175,7 +175,7 @@ def _kill(address: str, kills: int) -> None:
 
 
 def test_a_few_kills(address: str) -> None:
-    _kill(address, 2)
+    _kill(address, 1)
 
 
 @pytest.mark.deep

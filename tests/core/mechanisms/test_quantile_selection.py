@@ -194,7 +194,7 @@ def test_the_first_selection_of_halving_has_its_law_with_all_its_parts(draws: in
     table, high = (3,) * 12 + (7,) * 20 + (8,) * 5, 15
     made = QuantileSelection(THREE, F(2), ROW["add_remove"], groups=1)
     rate, aim = float(made.rate(1)), len(table) / 2
-    places = [place_count() * (2 * i + 1) // 20_000 for i in range(10_000)]
+    places = [place_count() * (2 * i + 1) // 4_000 for i in range(2_000)]
     shares = np.array([cut(p) / PARTS for p in places])
     weights = {}
     for v in range(high + 1):

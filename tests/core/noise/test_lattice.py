@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mistyping import mistype
@@ -18,11 +18,13 @@ positive = st.fractions(min_value=Fraction(1, 10**9), max_value=10**9)
 value = st.fractions(min_value=-(10**9), max_value=10**9)
 
 
+@settings(max_examples=50)
 @given(x=value, unit=positive)
 def test_to_lattice_is_nearest_with_halves_up(x: Fraction, unit: Fraction) -> None:
     assert -unit / 2 < to_lattice(x, unit) * unit - x <= unit / 2
 
 
+@settings(max_examples=50)
 @given(x=value, lower=value, upper=value, resolution=positive)
 def test_outward_bounds_hold_every_value_between(
     x: Fraction, lower: Fraction, upper: Fraction, resolution: Fraction
