@@ -324,8 +324,8 @@ def test_under_rho_each_search_aims_by_the_epsilon_that_its_own_mechanism_gets(m
         (sd.PureDP(10), {"epsilon": epsilon_for(rho * 9 / 20) * 20 / 9}),
     ):
         table = sd.protect(
-            pa.table({"x": np.arange(3000)}),
-            domain=sd.Domain({"x": sd.Integer()}),
+            pa.table({"x": np.arange(300)}),
+            domain=sd.Domain({"x": sd.Integer(0, 10**6)}),
             neighbors="add_remove",
             privacy_unit="row",
             budget=budget,
