@@ -172,6 +172,7 @@ def test_poison_in_every_physical_type_declared_type_and_operator(tmp_path: Path
     other.close()
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     "kind", ["TIME", "BLOB", "INTERVAL", "BIT", "INTEGER[]", "STRUCT(a INTEGER)", "MAP(INTEGER, INTEGER)"]
 )

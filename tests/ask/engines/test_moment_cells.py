@@ -117,6 +117,7 @@ def test_every_kind_of_timestamp_reads_alike(tmp_path: Path) -> None:
     assert read(mixed) == [MOMENT.isoformat()] * 4 + [None] * 3
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("zone", [UTC, BERLIN])
 @pytest.mark.parametrize("tz", [None, "UTC"])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

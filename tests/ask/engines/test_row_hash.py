@@ -128,6 +128,7 @@ def engines_of(people: tuple[Path, str], unit: PrivacyUnit | None) -> list[Any]:
     return [engine_of(path, DOMAIN, unit=unit, relation="people"), server]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("width", [1, 3, 11])
 def test_the_hash_agrees_to_the_bit_and_never_overflows(width: int, postgres_database: str) -> None:
     draws = random.Random(width)
@@ -171,6 +172,7 @@ def test_each_row_of_a_unit_is_kept_as_often(kind: str) -> None:
         assert stats.chisquare(counts).pvalue > 1e-6 / 6
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("question", "bounds"),
     [

@@ -112,6 +112,7 @@ def test_no_unit_moves_counts_of_different_values_by_more(relation: Relation, ce
         check(units, relation, {tuple(min(n, 1) for n in rows) for rows in spread_rows(near, cells)})
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("cells", [1, 2, 3])
 @pytest.mark.parametrize("ends", [(0, 5), (-2, 3), (-4, -1), (2, 5)])

@@ -145,6 +145,7 @@ def test_gaussians_are_those_of_the_analytic_formula() -> None:
     assert analytic_gaussian_sigma(value * (1 + 1e-6), 1e-5) <= 200 / 500**0.5
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 0.5, 20.0])
 def test_an_event_of_rho_alone_converts_by_zcdp(rho: float) -> None:
     value = pld_epsilon([GaussianEvent(rho / 4)] * 4, 1e-6)

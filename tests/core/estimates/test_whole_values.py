@@ -89,7 +89,7 @@ def test_a_column_has_one_type_whatever_else_is_asked(
             assert all(low is None or low <= value <= high for value, (low, high) in pairs), (asked, output.name)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     laws=st.tuples(LAWS, LAWS),
     width=st.integers(1, 30),

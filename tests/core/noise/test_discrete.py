@@ -115,7 +115,7 @@ def test_ways_agree_with_each_other_and_with_opendp() -> None:
     """False alarm 1e-6 for each of the six comparisons."""
     opendp = pytest.importorskip("opendp.prelude")
     opendp.enable_features("contrib")
-    rng, size = Rng.seeded(6), 8_000
+    rng, size = Rng.seeded(6), 4_000
     space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.l1_distance(T=int)
     theirs = np.array((space >> opendp.m.then_laplace(scale=7.5))([0] * size))
     block = discrete_laplace(Fraction(15, 2), rng, size)

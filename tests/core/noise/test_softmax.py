@@ -144,7 +144,7 @@ def test_a_point_beyond_the_exact_share_is_drawn_again() -> None:
 
 def test_coins_by_the_textbook() -> None:
     gaps, rate = [0, 1, 2, 5, 9], Fraction(1, 3)
-    rng, count = Rng.seeded(5), 6000
+    rng, count = Rng.seeded(5), 3000
     fast = np.sum([flip_coins(np.array(gaps), rate=rate, rng=rng) for _ in range(count)], axis=0)
     slow = [sum(textbook_bernoulli_exp(rate * g, rng) for _ in range(count)) for g in gaps]
     for g, heads, oracle in zip(gaps, fast.tolist(), slow, strict=True):
