@@ -141,6 +141,7 @@ def test_ends_far_apart_on_both_sides_of_zero_are_found_by_few_rows() -> None:
         assert 1e12 <= release.upper < 1e13
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("value", [0, 7, -3])
 def test_a_column_of_one_value(value: int) -> None:
     table = protect(pa.table({"x": [value] * 5_000}), sd.Domain({"x": sd.Integer()}))

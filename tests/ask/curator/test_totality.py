@@ -217,6 +217,7 @@ KEYS: list[tuple[Any, Any, pa.DataType]] = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("column", "cells", "kind"), KEYS, ids=["integer", "identifier", "category", "boolean"])
 def test_joins_with_extreme_keys_answer_too(column: Any, cells: list[Any], kind: pa.DataType) -> None:
     rng = random.Random(2)

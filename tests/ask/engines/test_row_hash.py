@@ -154,6 +154,7 @@ def test_the_hash_agrees_to_the_bit_and_never_overflows(width: int, postgres_dat
     assert answers[0] == answers[1] == [hash_of(row) for row in rows]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("kind", ["numbers", "texts", "near numbers"])
 def test_each_row_of_a_unit_is_kept_as_often(kind: str) -> None:
     """Of 20,000 units with the same five rows each row is kept as often as the others: chi-square, a false alarm in 10^6."""

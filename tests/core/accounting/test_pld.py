@@ -67,6 +67,7 @@ def test_epsilon_is_the_least_that_holds(names: list[str], delta: float) -> None
     assert found < 1e-6 or brute.delta_of_list(pairs, found * 0.999) >= delta * (1 - 1e-6)
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("event", [event for event, _ in EVENTS.values()], ids=list(EVENTS))
 def test_losses_dominate_on_coarse_grids_too(event: Event) -> None:
     """A grid of any step gives a delta at or above that of a fine one, at every epsilon."""

@@ -73,6 +73,7 @@ def test_laplace_blocks_have_the_law(scale: Fraction) -> None:
     assert fit("laplace", scale, discrete_laplace(scale, Rng.seeded(1), 1_000_000)) > FALSE_ALARM
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("scale", [2000, 10**6, 10**12])
 def test_laplace_blocks_have_the_law_at_large_scales(scale: int) -> None:
     """False alarm 1e-6."""
@@ -141,6 +142,7 @@ def test_draws_of_a_block_are_uncorrelated() -> None:
         assert abs(score) < 5.1
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("scale", [Fraction(1, 50), Fraction(7, 3), Fraction(10**6)])
 def test_every_coin_of_a_plan_is_the_right_one(scale: Fraction) -> None:
     plan = discrete._laplace_plan(scale)
@@ -197,6 +199,7 @@ def test_gaussian_draws_of_low_bits_have_the_law(variance: Fraction, low_bits: i
     assert fit("gaussian", variance, drawn) > FALSE_ALARM
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("sigma", [40_000, 10**6, 2**55])
 def test_wide_gaussian_draws_have_the_law(sigma: int) -> None:
     """By their place in the normal law, whose steps are far below what 400,000 draws can show, and by their last bits."""

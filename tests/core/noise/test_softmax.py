@@ -56,6 +56,7 @@ def urn_of(case: tuple[list[int], Fraction, list[int] | None]) -> Urn:
     return fill_urn(whole_numbers(gaps, "gaps"), rate=rate, weights=weights)
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_law_of_arrays_and_of_single_draws(case: tuple[list[int], Fraction, list[int] | None]) -> None:
     urn, law = urn_of(case), exact_law(*case)
