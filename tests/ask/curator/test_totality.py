@@ -62,8 +62,8 @@ def run(seed: int, directory: Path, count: int) -> Counter[str]:
 @pytest.mark.each(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_accepted_is_answered(seed: int, tmp_path: Path) -> None:
-    seen = run(seed, tmp_path, 14)
-    assert seen["answered"] > 6  # many are refused: their constants are too large
+    seen = run(seed, tmp_path, 10)
+    assert seen["answered"] > 4  # many are refused: their constants are too large
 
 
 @pytest.mark.deep
