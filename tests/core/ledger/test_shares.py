@@ -413,7 +413,7 @@ def kill_spenders(path: Path, *, kills: int, seed: int) -> None:
 
 
 def test_killed_processes_leave_share_and_budget_in_step(path: Path) -> None:
-    kill_spenders(path, kills=1, seed=21)
+    kill_spenders(path, kills=2, seed=21)
 
 
 @pytest.mark.deep
