@@ -113,7 +113,6 @@ def test_the_loss_of_one_quantile_on_all_small_neighbors(
         assert widest > 0.99 * float(epsilon)  # the bound is reached: there is no slack to spend
 
 
-@pytest.mark.each(3)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("level", [F(0), F(1, 2), F(2, 3), F(1)], ids=str)
 def test_the_loss_over_groups(relation: Relation, level: Fraction) -> None:
