@@ -65,10 +65,10 @@ def _crash(project: Path, kills: int) -> None:
         stored = sd.Release.from_dict(json.loads(ledger.answer(charges[request].id)))
         assert stored.to_dict()["rows"] == answer["rows"]
     for asked, charge in charges.items():  # asked again: the stored answer, or in doubt; never a second charge
-        with redirect_stdout(io.StringIO()) as answer, contextlib.chdir(project):
+        with redirect_stdout(io.StringIO()) as again, contextlib.chdir(project):
             code = main(_words(str(asked)))
         if charge.state == "committed":
-            assert json.loads(answer.getvalue())["charge"] == charge.id
+            assert json.loads(again.getvalue())["charge"] == charge.id
         else:
             assert code == 5
     assert ledger.spent() == sd.PureDP(Fraction(EPSILON) * len(charges))
