@@ -57,7 +57,7 @@ def worst(shape: str, method: Any, *, seeds: int) -> float:
     return max(errors) / best_error(values)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("shape", ["normal", "lognormal", "mixture"])
 def test_a_mean_within_the_bounds_errs_little_more_than_the_least(shape: str) -> None:
     assert worst(shape, "histogram", seeds=6) < 10

@@ -83,7 +83,7 @@ def test_values_in_another_case_are_pointed_out() -> None:
 LINES = ["name,age", '"Doe, Jane",21', '"open,30', '"x', 'y",30', "Ann", "Bob,1,2", "Eve,30", ""]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_that_are_no_rows_are_counted(tmp_path: Path, end: str) -> None:
     place = tmp_path / "d.csv"
@@ -145,7 +145,7 @@ CSV_LINES = {
 }  # fmt: skip
 
 
-@pytest.mark.each(10)
+@pytest.mark.each(29)
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("packed", [False, True], ids=["", "gz"])

@@ -53,7 +53,7 @@ def test_a_mean_without_bounds_is_one_charge_with_its_bounds() -> None:
     assert table.releases()[0].value == release.value == release.rows[0]["mean_x"]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     ("budget", "loss"),
     [
@@ -141,6 +141,7 @@ def test_ends_far_apart_on_both_sides_of_zero_are_found_by_few_rows() -> None:
         assert 1e12 <= release.upper < 1e13
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("value", [0, 7, -3])
 def test_a_column_of_one_value(value: int) -> None:
     table = protect(pa.table({"x": [value] * 5_000}), sd.Domain({"x": sd.Integer()}))
@@ -188,7 +189,7 @@ def test_far_numbers_are_answered_or_refused_before_the_charge(low: int, how: st
 ENDS = [sign * (2**power + near) for sign in (1, -1) for power in (61, 62, 63) for near in (-1, 0, 1, 2)]
 
 
-@pytest.mark.each(25)
+@pytest.mark.each(53)
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("side", ["lower", "upper"])
 def test_one_end_beside_the_last_edge_is_answered_or_refused_before_the_charge(end: int, side: str) -> None:

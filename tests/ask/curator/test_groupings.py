@@ -67,7 +67,7 @@ def text_of(sets: str) -> str:
     return f"SELECT {keys}, COUNT(*) AS n, SUM(income) AS total, SUM(debt) AS debts FROM data GROUP BY {sets}"
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(13)
 @pytest.mark.parametrize("sets", SETS)
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 def test_a_huge_loss_gives_what_duckdb_gives(sets: str, loss: dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ def test_a_huge_loss_gives_what_duckdb_gives(sets: str, loss: dict[str, Any]) ->
         assert values[-3:] == pytest.approx(by_key[json.dumps(values[:-3])][-3:], abs=1)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("sets", SETS)
 def test_groupings_are_one_question_whose_totals_agree(sets: str) -> None:
     table = people()

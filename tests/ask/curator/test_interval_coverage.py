@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[Any, float, float]] = {
 }  # fmt: skip
 
 
-@pytest.mark.each(9)
+@pytest.mark.each(19)
 @pytest.mark.parametrize("groups", [600, pytest.param(20_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -153,7 +153,7 @@ def select_cells(cut: Cut, key: str, loss: dict[str, Any], *, asks: int, groups:
     return [bool(f.all()) for f in found], np.concatenate(found)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("asks", [12, pytest.param(500, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("key", ["k", "name"])
 @pytest.mark.parametrize("cut", CUTS)

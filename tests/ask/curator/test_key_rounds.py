@@ -78,11 +78,11 @@ QUESTIONS: dict[str, tuple[Aggregation, list[tuple[str, ...]]]] = {
 def test_one_unit_moves_the_weights_by_its_length_alone(
     name: str, exclude: bool, unit: PrivacyUnit, tmp_path: Path
 ) -> None:
-    """Removed, each of 8 units takes k equal weights with it, k of length one at most; exchanged, twice its square."""
+    """Removed, each of 5 units takes k equal weights with it, k of length one at most; exchanged, twice its square."""
     question, listed = QUESTIONS[name]
     shown = listed if exclude else []
     rng = random.Random(7)
-    people = {f"u{i}": rows_of(f"u{i}", rng) for i in range(8)}
+    people = {f"u{i}": rows_of(f"u{i}", rng) for i in range(5)}
     strangers = rows_of(None, rng)
 
     def weigh(units: list[str]) -> dict[Any, int]:

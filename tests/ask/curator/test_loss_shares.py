@@ -74,7 +74,7 @@ def _weighted(people: Curator, shares: Any, sizes: Any) -> float:
     return float(sum(error / size for error, size in zip(plan.error(0.95).values(), sizes, strict=True)))
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     ("scale", "sizes"),
     [
@@ -218,7 +218,7 @@ def test_a_question_is_asked_with_its_shares_and_confirmed_before_the_charge() -
         people.ask(batch, confirm=stop)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("text", [SELECT, THREE], ids=["one question", "batch"])
 @pytest.mark.parametrize("share", ["relative", "error"])
 def test_an_answer_that_is_exact_at_equal_shares_is_not_starved(text: str, share: Any) -> None:

@@ -104,13 +104,13 @@ def test_notes_depend_on_no_row(name: str) -> None:
 
 
 def test_a_median_of_an_even_number_of_rows_is_any_value_between_the_two_in_the_middle() -> None:
-    """As the note says, and about as often each: 100 draws of 5 values, a false alarm in 10^5."""
+    """As the note says, and about as often each: 60 draws of 5 values, a false alarm in 10^4."""
     table = pa.table({"id": ["u"] * 8, "occ": ["Sales"] * 8, "town": ["t"] * 8, "x": [1, 1, 2, 2, 6, 6, 7, 9]})
     held = curator(source=table, domain=people().domain, unit="row", budget=sd.PureDP(10**9), seed=3)
-    drawn = [held.ask(sd.median("x"), epsilon=10**5).value for _ in range(100)]
+    drawn = [held.ask(sd.median("x"), epsilon=10**5).value for _ in range(60)]
     counts = [drawn.count(value) for value in range(10)]
     assert [value for value, n in enumerate(counts) if n] == [2, 3, 4, 5, 6]
-    assert min(counts[2:7]) > 3
+    assert min(counts[2:7]) > 1
 
 
 def test_a_search_for_bounds_says_which_rows_it_saw() -> None:

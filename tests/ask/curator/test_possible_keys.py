@@ -283,7 +283,7 @@ def events(zone: str = "UTC") -> Any:
     )
 
 
-@pytest.mark.each(9)
+@pytest.mark.each(17)
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"])
 @pytest.mark.parametrize(
     ("key", "where", "count"),

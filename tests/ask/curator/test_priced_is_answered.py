@@ -160,9 +160,9 @@ def test_what_is_priced_is_answered(tables: list[sd.Curator]) -> None:
     """A sample of all forms in all places; the deep test asks all of them."""
     # DuckDB plans the calendar of a moment, with its zone, for seconds
     short = [question for question in _QUESTIONS if "seen" not in question[1]]
-    chosen = random.Random(29).sample(short, 16)
+    chosen = random.Random(29).sample(short, 10)
     answered = [_is_answered(tables[i % 2], text, dialect) for i, (dialect, text) in enumerate(chosen)]
-    assert sum(answered) > 5
+    assert sum(answered) > 3
 
 
 @pytest.mark.deep

@@ -40,7 +40,7 @@ def protect(tables: dict[str, Any], **other: Any) -> sd.Connection:
     return found
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("make", [pa.table, pd.DataFrame, pl.DataFrame])
 def test_tables_in_memory_are_joined_and_charged_once(make: Any) -> None:
     both = protect({"person": make(PERSON), "visits": make(VISITS)})

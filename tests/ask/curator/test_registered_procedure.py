@@ -227,7 +227,7 @@ except DeclarationError as refused:
     assert run(script) == "True\n"
 
 
-def test_the_robust_questions_are_registered_from_the_laboratory() -> None:
+def test_the_robust_questions_are_registered_from_the_laboratory(run: Run) -> None:
     """The curator imports none of them: their procedure comes with their name."""
     script = """
 import sordino.ask.curator.curator, sys
@@ -236,8 +236,7 @@ import sordino as sd
 sd.smooth
 print("sordino.lab.robust" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "True"]
+    assert run(script).split() == ["False", "True"]
 
 
 @pytest.mark.parametrize("name", ["smooth", "propose_test_release", "sample_and_aggregate"])

@@ -69,7 +69,7 @@ INSIDE = [
 ]
 
 
-@pytest.mark.each(10)
+@pytest.mark.each(29)
 @pytest.mark.parametrize("text", INSIDE)
 def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:  # noqa: F811
     answer, expected = answer_and_duckdb(open_visits(rows), text, visits=rows)
@@ -203,7 +203,7 @@ def test_it_is_stored_priced_as_its_blocks_and_answered_once(rows: pa.Table, tmp
     assert visits.ask(sd.sql(INSIDE[0]), epsilon=1, on="dummy").practice
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("text", [INSIDE[0], INSIDE[3], INSIDE[5], INSIDE[7], INSIDE[24]])
 def test_no_person_moves_the_outer_block_by_more_than_its_sensitivity(rows: pa.Table, text: str) -> None:  # noqa: F811
     """Brute force: for released values anywhere in their range, all persons of a small table, added or removed."""

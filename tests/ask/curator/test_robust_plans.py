@@ -58,7 +58,7 @@ def test_whatever_robust_question_is_planned_is_answered(seed: int) -> None:
     assert answered > 10
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("statistic", ["median", "mean", "quantile:0.9", "var"])
 @pytest.mark.parametrize("method", ["smooth", "test"])
 def test_values_are_clamped_to_the_bounds(method: str, statistic: str) -> None:

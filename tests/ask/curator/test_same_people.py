@@ -83,7 +83,7 @@ ANSWERS: list[tuple[str, dict[str, list[object]]]] = [
 ]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(("text", "answer"), ANSWERS, ids=[t for t, _ in ANSWERS])
 def test_answers_are_those_of_sql(project: Path, text: str, answer: dict[str, list[object]]) -> None:
     curator, question = sd.connect(project).read_sql(text)

@@ -149,7 +149,7 @@ def answer_and_duckdb(held: Any, text: str, **tables: pa.Table) -> tuple[list[An
     return cells_of(release.table), [tuple(row) for row in expected.fetchall()]
 
 
-@pytest.mark.each(9)
+@pytest.mark.each(19)
 @pytest.mark.parametrize("text", FREE)
 def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:
     """At an epsilon of 100,000 a block, in values, names and, where ORDER BY says so, order."""
@@ -314,7 +314,7 @@ WITH_PUBLIC = [
 ]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("text", WITH_PUBLIC)
 def test_public_tables_are_read_outside_of_the_blocks_for_free(rows: pa.Table, text: str) -> None:
     domain = sd.Domain(

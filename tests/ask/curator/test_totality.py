@@ -62,8 +62,8 @@ def run(seed: int, directory: Path, count: int) -> Counter[str]:
 @pytest.mark.each(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_accepted_is_answered(seed: int, tmp_path: Path) -> None:
-    seen = run(seed, tmp_path, 14)
-    assert seen["answered"] > 6  # many are refused: their constants are too large
+    seen = run(seed, tmp_path, 10)
+    assert seen["answered"] > 4  # many are refused: their constants are too large
 
 
 @pytest.mark.deep
@@ -217,6 +217,7 @@ KEYS: list[tuple[Any, Any, pa.DataType]] = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("column", "cells", "kind"), KEYS, ids=["integer", "identifier", "category", "boolean"])
 def test_joins_with_extreme_keys_answer_too(column: Any, cells: list[Any], kind: pa.DataType) -> None:
     rng = random.Random(2)

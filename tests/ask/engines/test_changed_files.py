@@ -119,7 +119,7 @@ def files(request: Any, tmp_path: Path) -> Files:
     return made
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 def test_a_new_file_of_the_same_columns_is_followed(files: Files) -> None:
     people = files.open()
     assert exact(people) == (10, 20)
@@ -129,7 +129,7 @@ def test_a_new_file_of_the_same_columns_is_followed(files: Files) -> None:
     assert exact(people) == (4, 20)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 def test_a_file_that_is_gone_costs_nothing_and_may_come_back(files: Files) -> None:
     people = files.open()
     away = files.path.with_name("away")
@@ -197,7 +197,7 @@ def between_scans(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None], *
 MEDIAN = [sd.count().alias("n"), sd.median("x").alias("m")]  # several scans
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(13)
 @pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("name", HELD)
 def test_a_file_replaced_between_scans_is_not_seen(

@@ -158,7 +158,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str,
     return read_plain
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("odd", FIRST)
 @pytest.mark.parametrize(
     ("collation", "relation"),
@@ -243,7 +243,7 @@ EQUAL = {  # cells that a type of DuckDB holds equal, or more than one of which 
 }
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("kind", EQUAL)
 def test_equal_cells_count_alike_whichever_is_stored_first(kind: str, tmp_path: Path) -> None:
     domain = sd.Domain({"who": sd.Identifier(), "c": sd.Identifier()})
@@ -269,7 +269,7 @@ def test_equal_cells_count_alike_whichever_is_stored_first(kind: str, tmp_path: 
         assert answers[0] == answers[1], named
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(
     "kind",
     [

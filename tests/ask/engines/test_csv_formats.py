@@ -141,7 +141,7 @@ def cells_of_each(paths: list[Path], csv: Csv | None, domain: sd.Domain) -> list
         engine.close()
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_file_is_read_as_it_is_declared_to_be_written(layout: str, tmp_path: Path) -> None:
     rng = random.Random(layout)
@@ -164,7 +164,7 @@ def test_a_file_is_read_as_it_is_declared_to_be_written(layout: str, tmp_path: P
     assert [row["Tag"] for row in raw] == [row["Tag"] for row in rows]
 
 
-@pytest.mark.parametrize("layout", ["UTF-8", "title and total"])
+@pytest.mark.parametrize("layout", ["title and total", pytest.param("UTF-8", marks=pytest.mark.deep)])
 def test_a_project_reads_the_file_as_its_import_does(layout: str, tmp_path: Path) -> None:
     rng = random.Random(1)
     rows = rows_of(rng, 30)
@@ -196,7 +196,7 @@ def fitting(lines: list[str], encoding: str) -> list[str]:
     return [line for line in lines if line.encode(encoding, "ignore") == line.encode(encoding, "replace")]
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_odd_lines_take_no_row_away_and_make_one_each_at_most(layout: str, tmp_path: Path) -> None:
     rng = random.Random(layout)
@@ -305,7 +305,7 @@ TOTALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("words", [{}, {"encoding": "cp1252"}, {"skip_first": 2}, {"header_rows": 2}], ids=str)
 @pytest.mark.parametrize("quote", ["", '"'], ids=["unquoted", "quoted"])
 def test_a_file_with_totals_has_the_rows_that_each_line_has_alone(

@@ -76,7 +76,7 @@ def answers(path: Path, rules: Csv) -> list[list[list[Fraction]]]:
         engine.close()
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(23)
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
 def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     rules = Csv(header=False, names=NAMES)
@@ -88,7 +88,7 @@ def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     assert before[0] == [[500]]
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(13)
 @pytest.mark.parametrize("third", [0, 1, 2])
 @pytest.mark.parametrize("end", [b"\r\n", b"\r"], ids=["CRLF", "CR"])
 @pytest.mark.parametrize("header", [True, False])
@@ -130,7 +130,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     assert exact(write(tmp_path / "d.csv", []), DOMAIN, sd.count(), csv=Csv(header=False, names=NAMES)) == [[0]]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("delimiter", [*"\t;| #\\^\x01§"])
 def test_delimiters(tmp_path: Path, delimiter: str) -> None:
     lines = [line.replace(b", ", delimiter.encode()) for line in BASE]

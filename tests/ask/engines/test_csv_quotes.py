@@ -52,7 +52,7 @@ def rows(path: Path, rules: Csv, domain: sd.Domain) -> list[tuple[object, ...]]:
     return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=repr)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "0", "§"])
 def test_cells_come_back_as_they_were_written(tmp_path: Path, quoting: Literal[0, 1, 2], delimiter: str) -> None:
@@ -106,7 +106,7 @@ def test_the_grammar_reads_what_the_standard_writer_writes(cells: list[str]) -> 
     assert Csv(header=True, quote='"').cells(file.getvalue()) == [cell.strip(" ") for cell in cells]
 
 
-@pytest.mark.each(17)
+@pytest.mark.each(29)
 @pytest.mark.parametrize("line", [*QUOTED.values(), *list(LINES.values())[::2]], ids=[*QUOTED, *list(LINES)[::2]])
 def test_one_added_line_moves_no_other_under_quoting(tmp_path: Path, line: bytes) -> None:
     def answers(lines: list[bytes]) -> list[list[list[Fraction]]]:

@@ -129,7 +129,7 @@ def options(name: str) -> dict[str, Any]:
     return {"csv": CSV} if ".csv" in name else {}
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("name", ["people.parquet", "people.csv", "people.csv.gz", "people.jsonl"])
 def test_a_file_of_a_web_server_answers_as_the_file_here(name: str, folder: Path, site: FileServer) -> None:
     assert answers(f"{site.url}/{name}", **options(name)) == answers(str(folder / name), **options(name))
@@ -250,7 +250,8 @@ def test_a_file_or_a_server_that_is_not_there_is_refused(site: FileServer, bucke
         answers("http://127.0.0.1:1/people.parquet")
 
 
-@pytest.mark.parametrize("requests", [0, 1, 2, 4])
+@pytest.mark.each(3)
+@pytest.mark.parametrize("requests", [0, 1, 4, 2])
 def test_a_web_server_that_goes_away(site: FileServer, requests: int) -> None:
     """Before the question: free. While it is answered: charged, and the error says why. The next one works."""
     held = protect(f"{site.url}/people.parquet", DOMAIN, name="people")

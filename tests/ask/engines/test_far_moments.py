@@ -49,7 +49,7 @@ def answers(cells: list[int], path: Path | None, kind: sd.domain.Column) -> list
     return [held.ask(question, epsilon=1000).value for question in questions]
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(13)
 @pytest.mark.parametrize("far", FAR)
 @pytest.mark.parametrize(
     "kind",

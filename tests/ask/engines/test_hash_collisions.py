@@ -88,7 +88,7 @@ def force_hash(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 @pytest.mark.attack("learn from the order or the files of the rows")
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("text", HASHES, ids=["all collide", "many collide", "as it is"])
 @pytest.mark.parametrize("groups", [None, 1])
 def test_kept_rows_depend_on_the_unit_alone(
@@ -161,7 +161,7 @@ def test_all_scans_of_a_quantile_order_rows_by_the_same_cells(monkeypatch: pytes
 def test_a_count_that_reads_no_cell_past_the_cap_ranks_no_rows(max_groups: int | None) -> None:
     """It counts as many rows as a question that keeps them one by one, since it reads their cells."""
     rng = random.Random(max_groups)
-    table = [row for i in range(80) for row in rows_of(f"u{i}", rng)]
+    table = [row for i in range(30) for row in rows_of(f"u{i}", rng)]
     engine = engine_of(arrow(table), DOMAIN, unit=PrivacyUnit("id", max_rows=5))
     bounds = ContributionBounds(max_groups=max_groups, max_rows_per_group=max_groups)
     for key in [[]] if max_groups is None else [["word"], ["id"], ["word", "b"]]:

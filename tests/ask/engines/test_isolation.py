@@ -83,7 +83,7 @@ def test_a_failure_says_nothing_of_the_data(tmp_path: Path, capfd: Any, caplog: 
     assert SECRET not in caplog.text
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("damage", ["missing", "empty", "text", "truncated", "a folder"])
 @pytest.mark.parametrize("kind", ["parquet", "glob", "duckdb"])
 def test_broken_sources_are_source_errors(tmp_path: Path, kind: str, damage: str) -> None:

@@ -104,15 +104,19 @@ def iceberg(tmp_path: Path) -> Any:
 
 
 def test_a_delta_table_gives_the_exact_answers_of_its_rows_in_duckdb(delta: Any, expected: list[Any]) -> None:
-    assert answers(delta) == answers(delta.to_pyarrow_dataset()) == answers(delta.to_pyarrow_table()) == expected
+    assert answers(delta) == expected
+    assert exact(delta.to_pyarrow_dataset(), DOMAIN, ASKED[1]) == expected[1]
+    assert exact(delta.to_pyarrow_table(), DOMAIN, ASKED[0]) == expected[0]
     whole = answers(pa.concat_tables([TABLE, AGAIN]))
     assert all(one != other for one, other in zip(whole, expected, strict=True)), "no question sees the deleted rows"
 
 
 def test_an_iceberg_table_gives_the_exact_answers_of_its_rows_in_duckdb(iceberg: Any, expected: list[Any]) -> None:
     scan = iceberg.scan()
-    assert answers(iceberg) == answers(scan.to_arrow()) == expected
-    assert [exact(scan.to_arrow_batch_reader(), DOMAIN, asked) for asked in ASKED] == expected
+    assert answers(iceberg) == expected
+    # What Arrow reads of it is a table like any other.
+    assert exact(scan.to_arrow(), DOMAIN, ASKED[1]) == expected[1]
+    assert exact(scan.to_arrow_batch_reader(), DOMAIN, ASKED[0]) == expected[0]
 
 
 def test_an_earlier_state_of_a_table_is_a_table(delta: Any, iceberg: Any) -> None:

@@ -96,7 +96,7 @@ def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it()
     assert [max(r[i] for r in swapped) for i in (0, 1)] == [1, 1]
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("seed", range(6))
 def test_units_of_two_rows_move_by_twice_the_items(seed: int) -> None:
     rng, unit = random.Random(seed), PrivacyUnit("id", max_rows=2)

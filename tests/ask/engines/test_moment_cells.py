@@ -117,6 +117,7 @@ def test_every_kind_of_timestamp_reads_alike(tmp_path: Path) -> None:
     assert read(mixed) == [MOMENT.isoformat()] * 4 + [None] * 3
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("zone", [UTC, BERLIN])
 @pytest.mark.parametrize("tz", [None, "UTC"])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
@@ -132,6 +133,7 @@ def test_far_and_infinite_moments_fail_nothing(unit: str, tz: str | None, zone: 
         assert found[:2] == [ends[1], ends[0]]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Africa/Casablanca"])
 def test_a_zone_is_that_of_the_tz_database(zone: str) -> None:
     """Around each change of the clock, and away from it: what is read is what Python's own zoneinfo reads (fold 0)."""

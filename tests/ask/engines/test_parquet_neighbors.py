@@ -56,7 +56,7 @@ def write(path: Path, values: list[Any], *, kind: pa.DataType, rows: int) -> Pat
     "let one row decide which others an engine skips",
     source="seen in DuckDB 2.0 and Spark 4.0: Parquet statistics leave NaN out",
 )
-@pytest.mark.each(11)
+@pytest.mark.each(17)
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
 @pytest.mark.parametrize("rows", [1000, 7])
 @pytest.mark.parametrize("name", TABLES)

@@ -128,8 +128,8 @@ def answer(curator: sd.Curator, question: Any, seed: int, *, epsilon: int = 1000
     return {key: value for key, value in release.to_dict().items() if key in ("keys", "rows", "intervals", "estimates")}
 
 
-def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
-    """Ask so many random questions of each kind in both places; return how many of each had answers."""
+def run(url: str, directory: Path, seed: int, each: int, apart: int = 1) -> Counter[str]:
+    """Ask so many random questions of each `apart`-th kind in both places; return how many of each had answers."""
     rng, seen = random.Random(seed), Counter[str]()
     path, domains = directory / "both.duckdb", {}
     for table in ("t", "u"):
@@ -156,7 +156,7 @@ def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
     )
     made = EveryKind(domains["t"], rng)
     for i in range(each):
-        for kind, make in made.kinds.items():
+        for kind, make in list(made.kinds.items())[::apart]:
             try:
                 question = make()
             except (QuestionRefused, DeclarationError):  # no one could ask it
@@ -176,8 +176,8 @@ def run(url: str, directory: Path, seed: int, each: int) -> Counter[str]:
 
 
 def test_random_questions_have_the_answers_of_duckdb(postgres_database: str, tmp_path: Path) -> None:
-    found = run(postgres_database, tmp_path, 1, 1)
-    assert sum(found.values()) > 10
+    found = run(postgres_database, tmp_path, 1, 1, apart=2)
+    assert sum(found.values()) > 5
 
 
 @pytest.mark.deep

@@ -68,7 +68,7 @@ def held_at(url: str, unit: sd.PrivacyUnit) -> Any:
     return protect(url, DOMAIN, unit=unit, seed=3, budget=sd.ApproxDP(10**6, "0.5"), relation="people")
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("how", ["weighted", "threshold"])
 @pytest.mark.parametrize(
     ("keys", "long"), [(FEW, 10**7), (MANY, 10**7), (MANY, 100)], ids=["few", "many", "in several objects of digests"]

@@ -299,7 +299,7 @@ def test_each_question_has_the_answer_of_duckdb(question: str, twins: list[sd.Co
     assert found[0]["rows"]
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("name", ASKED)
 def test_what_is_asked_in_python_has_the_answer_of_duckdb(name: str, twins: list[sd.Connection]) -> None:
     one, other = (ASKED[name](held.table("visits")) for held in twins)
@@ -314,7 +314,7 @@ OF_BOTH = [f"DATE_TRUNC('{step}', {of})" for step in ("month", "week", "year") f
 QUOTIENTS = ["(day - DATE '2024-07-01') / 30 * 30", "CAST(cost - 10 AS integer) / 7"]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("key", [*OF_DAYS, *OF_MOMENTS, *OF_BOTH, *QUOTIENTS])
 def test_keys_of_days_and_moments_are_those_of_duckdb_where_rows_are_units(
     key: str, row_twins: list[sd.Curator]

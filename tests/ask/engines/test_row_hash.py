@@ -128,6 +128,7 @@ def engines_of(people: tuple[Path, str], unit: PrivacyUnit | None) -> list[Any]:
     return [engine_of(path, DOMAIN, unit=unit, relation="people"), server]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("width", [1, 3, 11])
 def test_the_hash_agrees_to_the_bit_and_never_overflows(width: int, postgres_database: str) -> None:
     draws = random.Random(width)
@@ -153,6 +154,7 @@ def test_the_hash_agrees_to_the_bit_and_never_overflows(width: int, postgres_dat
     assert answers[0] == answers[1] == [hash_of(row) for row in rows]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("kind", ["numbers", "texts", "near numbers"])
 def test_each_row_of_a_unit_is_kept_as_often(kind: str) -> None:
     """Of 20,000 units with the same five rows each row is kept as often as the others: chi-square, a false alarm in 10^6."""
@@ -171,6 +173,7 @@ def test_each_row_of_a_unit_is_kept_as_often(kind: str) -> None:
         assert stats.chisquare(counts).pvalue > 1e-6 / 6
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("question", "bounds"),
     [
@@ -211,7 +214,7 @@ def test_units_fall_in_the_same_chunks_in_postgresql(unit: PrivacyUnit | None, p
     assert {chunk for chunk, _ in answers[0]} == set(range(7))
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("seed", range(5))
 def test_how_a_cell_is_held_does_not_matter(
     seed: int, postgres_server: postgres.Server, postgres_database: str, tmp_path: Path

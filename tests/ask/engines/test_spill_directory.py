@@ -28,6 +28,15 @@ table = sd.protect(
 print(table._engine._current._directory, flush=True)
 sys.stdin.read()
 """
+# A tenth of the time that a table takes to open.
+WAITS = """
+import sys
+from sordino.ask.engines.instances import SpillDirectory
+
+held = SpillDirectory()
+print(held.path, flush=True)
+sys.stdin.read()
+"""
 RACES = """
 import os, sys
 from sordino.ask.engines import instances as spill_directory
@@ -52,9 +61,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     spill_directory._remove_left.cache_clear()
 
 
-def hold() -> tuple[subprocess.Popen[str], Path]:
-    """Start a process with an open table, and return it with its directory."""
-    process = subprocess.Popen([sys.executable, "-c", HOLDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def hold(script: str) -> tuple[subprocess.Popen[str], Path]:
+    """Start a process with a directory, and return both."""
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
 
@@ -71,8 +80,8 @@ def test_a_directory_is_private_and_goes_with_what_is_in_it(place: Path) -> None
 
 
 def test_what_a_killed_process_left_is_removed_at_the_next_start_and_nothing_else(place: Path) -> None:
-    killed, left = hold()
-    alive, kept = hold()
+    killed, left = hold(HOLDS)
+    alive, kept = hold(WAITS)
     try:
         (left / "duckdb_temp_storage_0.tmp").write_text("rows")
         killed.send_signal(signal.SIGKILL)

@@ -181,7 +181,7 @@ def from_rows(table: pa.Table, tables: list[ContingencyTable], domain: sd.Domain
     return found
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("kind", ["frame", "parquet", "csv", "duckdb"])
 def test_counts_in_arrays_are_those_of_the_rows(kind: str, tmp_path: Path) -> None:
     """More rows than a block has."""
@@ -270,8 +270,8 @@ def test_a_fit_is_the_same_whether_tables_are_counted_in_arrays_or_by_sql(
 ) -> None:
     """The counts are exact either way, and nothing else depends on how they were counted: bit for bit the same rows."""
     rng = np.random.default_rng(4)
-    hidden = rng.normal(size=8000)
-    cells = {f"c{i}": ((hidden + rng.normal(size=8000)) * (2 + 3 * i)).astype(np.int64) for i in range(4)}
+    hidden = rng.normal(size=3000)
+    cells = {f"c{i}": ((hidden + rng.normal(size=3000)) * (2 + 3 * i)).astype(np.int64) for i in range(3)}
     domain = sd.Domain({n: sd.Integer(-40, 40, missing="keep") for n in cells} | {"far": sd.Real(0, 10**5)})
     cells["far"] = np.exp(hidden * 2 + 3)
     drawn = []

@@ -366,6 +366,7 @@ def test_a_value_that_no_engine_can_hold_is_refused_at_plan() -> None:
             step_domain(DOMAIN, bind(S.per_unit(value.alias("v")).agg(sd.count())).steps)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
 def test_every_source_answers_alike(kind: str, tmp_path: Path) -> None:
     import duckdb

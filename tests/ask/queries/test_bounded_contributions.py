@@ -112,6 +112,7 @@ def test_no_unit_moves_counts_of_different_values_by_more(relation: Relation, ce
         check(units, relation, {tuple(min(n, 1) for n in rows) for rows in spread_rows(near, cells)})
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("cells", [1, 2, 3])
 @pytest.mark.parametrize("ends", [(0, 5), (-2, 3), (-4, -1), (2, 5)])
@@ -161,7 +162,7 @@ def table(*units: tuple[str, Sequence[tuple[Any, ...]]]) -> pa.Table:
     return pa.table({n: pa.array([r[i] for r in rows], kind) for i, (n, kind) in enumerate(KINDS.items())})
 
 
-@pytest.mark.each(15)
+@pytest.mark.each(43)
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: getattr(q, "describe", q.__repr__)()[:50])
 def test_no_small_neighbors_differ_by_more_than_declared(question: Any, unit: PrivacyUnit) -> None:

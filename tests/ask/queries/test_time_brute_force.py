@@ -126,8 +126,7 @@ def test_all_neighbors_of_small_tables(tables: dict[tuple[Any, ...], Any], relat
 def test_units_with_several_rows() -> None:
     """A unit of two rows comes or goes: at most two rows' worth."""
     unit = PrivacyUnit("u", max_rows=2)
-    pairs = []
-    for a, b in itertools.combinations(POOL[:3], 2):
-        last = POOL[-1]
-        pairs.append((answers_of((a, b, last), unit), answers_of((last,), unit)))
+    last = POOL[-1]
+    alone = answers_of((last,), unit)
+    pairs = [(answers_of((*both, last), unit), alone) for both in itertools.combinations(POOL[:3], 2)]
     check(Neighbors("add_remove", unit), pairs)

@@ -37,7 +37,7 @@ def two_points(epsilon: float, t: float) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("order", [1.01, 1.5, 2.0, 8.0, 100.0])
 def test_renyi_is_the_worst_pair(epsilon: Fraction, order: float) -> None:

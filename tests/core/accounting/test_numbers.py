@@ -132,6 +132,7 @@ def law(sigma_squared: Fraction) -> Callable[[int], float]:
     return lambda t: math.fsum(p for x, p in table.items() if x > t)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "shift"), [(1, 1e-5, 1), (2, 1e-6, 1), (0.5, 1e-6, 3), (10, 1e-6, 1), (1, 1e-5, 7)]
 )

@@ -67,6 +67,7 @@ def test_epsilon_is_the_least_that_holds(names: list[str], delta: float) -> None
     assert found < 1e-6 or brute.delta_of_list(pairs, found * 0.999) >= delta * (1 - 1e-6)
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("event", [event for event, _ in EVENTS.values()], ids=list(EVENTS))
 def test_losses_dominate_on_coarse_grids_too(event: Event) -> None:
     """A grid of any step gives a delta at or above that of a fine one, at every epsilon."""
@@ -145,6 +146,7 @@ def test_gaussians_are_those_of_the_analytic_formula() -> None:
     assert analytic_gaussian_sigma(value * (1 + 1e-6), 1e-5) <= 200 / 500**0.5
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 0.5, 20.0])
 def test_an_event_of_rho_alone_converts_by_zcdp(rho: float) -> None:
     value = pld_epsilon([GaussianEvent(rho / 4)] * 4, 1e-6)

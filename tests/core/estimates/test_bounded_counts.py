@@ -39,7 +39,7 @@ def coverage(law: NoiseLaw, truth: int, confidence: float, least: int | None, mo
     )
 
 
-@pytest.mark.each(13)
+@pytest.mark.each(29)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("least", "most"), [(0, None), (None, 0), (0, 7), (0, 60), (0, 1)])
@@ -194,7 +194,7 @@ def test_counts_that_keys_are_shown_by_are_covered_given_that_they_show(law: Cou
             assert held <= confidence + 2 * mass(law, margin) + 2 * mass(law, margin + 1) + 0.01
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(23)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(3)), DiscreteGaussian(Fraction(20))], ids=str)
 @pytest.mark.parametrize("width", [1, 3])

@@ -48,7 +48,7 @@ def number(text: str) -> list[Any]:
     return ["number", text]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(13)
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(
     ("tree", "top", "bottom", "truth"),
@@ -78,7 +78,7 @@ def test_intervals_cover_between_94_and_99_percent(
     assert 0.95 - 5 * math.sqrt(0.95 * 0.05 / runs) <= held / runs <= (0.995 if runs > 1000 else 1)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("apart", [0, 40_000, 200_000])
 @pytest.mark.parametrize("law", LAWS)
@@ -94,7 +94,7 @@ def test_the_interval_of_a_distance_covers_as_often_as_it_says(
     assert abs(held - confidence) < 5 * math.sqrt(confidence * (1 - confidence) / runs)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     "tree",
     [

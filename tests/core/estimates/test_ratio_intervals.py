@@ -43,7 +43,7 @@ def test_means_of_few_rows_are_covered_as_often_as_stated(rows: int, mean: int, 
         assert float((ends[few, 1] - ends[few, 0]).mean()) < 95
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
 @pytest.mark.parametrize("mean", [0, 97, 100])
 @pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(60)), DiscreteGaussian(Fraction(7200))])

@@ -64,7 +64,7 @@ def table() -> sd.Curator:
     return made
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("loss", [{"rho": "0.05"}, {"rho": 1}, {"rho": 40000}], ids=str)
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_column_has_one_type_whatever_else_is_asked(
             assert all(low is None or low <= value <= high for value, (low, high) in pairs), (asked, output.name)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     laws=st.tuples(LAWS, LAWS),
     width=st.integers(1, 30),

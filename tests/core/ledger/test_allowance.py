@@ -110,7 +110,7 @@ def test_a_clock_set_back_or_forward_refills_nothing() -> None:
     ledger.verify()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["0.1", "0.3", "0.5", "1"])), min_size=1, max_size=25),
     st.sampled_from(["month", "quarter", "year"]),

@@ -48,7 +48,7 @@ while True:
     [
         (20_000, 10),
         pytest.param(50_000, 10, marks=pytest.mark.deep),
-        (50_000, 3_000),
+        pytest.param(50_000, 3_000, marks=pytest.mark.deep),
         pytest.param(90_000, 9_000, marks=pytest.mark.deep),
         (120_000, 70_000),
     ],

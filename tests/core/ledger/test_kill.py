@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stdout
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import sordino as sd
+from sordino.cli.main import main
 from sordino.lab.datasets.census import write_census_project
 
 SQL = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM people GROUP BY sex"
@@ -26,11 +30,13 @@ def project(tmp_path: Path) -> Path:
     return write_census_project(tmp_path / "census", 2000, sd.Rng.seeded(1)).parent
 
 
+def _words(request: str) -> list[str]:
+    return ["ask", SQL, "--epsilon", EPSILON, "--format", "json", "--request-id", request]
+
+
 def _ask(directory: Path, request: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "sordino", "ask", SQL, "--epsilon", EPSILON, "--format", "json"]
-    return subprocess.Popen(
-        [*command, "--request-id", request], cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    command = [sys.executable, "-m", "sordino", *_words(request)]
+    return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
 def _delay(i: int, longest: float) -> float:
@@ -59,12 +65,12 @@ def _crash(project: Path, kills: int) -> None:
         stored = sd.Release.from_dict(json.loads(ledger.answer(charges[request].id)))
         assert stored.to_dict()["rows"] == answer["rows"]
     for asked, charge in charges.items():  # asked again: the stored answer, or in doubt; never a second charge
-        again = _ask(project, str(asked))
-        out = again.communicate()[0]
+        with redirect_stdout(io.StringIO()) as again, contextlib.chdir(project):
+            code = main(_words(str(asked)))
         if charge.state == "committed":
-            assert json.loads(out)["charge"] == charge.id
+            assert json.loads(again.getvalue())["charge"] == charge.id
         else:
-            assert again.returncode == 5
+            assert code == 5
     assert ledger.spent() == sd.PureDP(Fraction(EPSILON) * len(charges))
 
 
@@ -77,7 +83,13 @@ def test_many_kills(project: Path) -> None:
     _crash(project, 60)
 
 
-def test_one_ask_fits_and_the_next_is_refused(project: Path) -> None:
+def test_one_ask_fits_and_the_next_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    assert [main(["ask", SQL, "--epsilon", "2", "--quiet"]) for _ in range(2)] == [0, 4]
+
+
+@pytest.mark.deep
+def test_of_two_processes_one_fits_and_the_next_is_refused(project: Path) -> None:
     codes = []
     for i in range(2):
         command = [sys.executable, "-m", "sordino", "ask", SQL, "--epsilon", "2", "--quiet"]

@@ -175,7 +175,7 @@ def _kill(address: str, kills: int) -> None:
 
 
 def test_a_few_kills(address: str) -> None:
-    _kill(address, 2)
+    _kill(address, 1)
 
 
 @pytest.mark.deep
@@ -300,6 +300,7 @@ ALTERED = [  # guards that let more through than ours
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("statement", ALTERED)
 def test_guards_that_were_altered_are_refused_when_the_ledger_is_opened(address: str, statement: str) -> None:
     Ledger.open(address, cap=PureDP(1)).close()
@@ -310,6 +311,7 @@ def test_guards_that_were_altered_are_refused_when_the_ledger_is_opened(address:
             attempt(address)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     "statements",
     [

@@ -116,7 +116,7 @@ def open_ask_and_verify(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["garbage", "empty", "truncated", "other database", "zeros", "half"])
 def test_damaged_file_is_one_plain_error(path: Path, damage: str) -> None:
-    fill(path, 100)
+    fill(path, 30)
     whole = path.read_bytes()
     if damage == "other database":
         path.unlink()

@@ -125,6 +125,7 @@ def test_any_edit_of_any_cell_or_row_is_refused_or_changes_nothing_of_the_spend(
 
 
 @pytest.mark.attack("roll back, delete, swap or edit the account")
+@pytest.mark.each(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_no_swapping_deleting_or_restoring_hides_a_charge(tmp_path: Path, seed: int) -> None:
     """Whatever was granted at a path is spent by, or told beside, whichever ledger can be opened there."""

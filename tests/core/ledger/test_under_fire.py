@@ -83,7 +83,7 @@ def test_no_copy_put_back_forgets(watch: Watch, tmp_path: Path) -> None:
 
 def test_an_ask_that_is_killed_anywhere_sends_nothing_unrecorded(watch: Watch, tmp_path: Path) -> None:
     project = write_census_project(tmp_path / "census", 200, sd.Rng.seeded(1)).parent
-    watch(kill_at_failpoints, project, every=1200, points=None)
+    watch(kill_at_failpoints, project, every=2400, points=None)
 
 
 def test_the_page_says_what_was_found() -> None:

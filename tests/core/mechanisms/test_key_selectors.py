@@ -168,6 +168,7 @@ def test_a_pre_threshold_hides_small_keys_and_moves_the_others() -> None:
     assert abs(shown - 1000) <= 14
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("counts", [True, False])
 @pytest.mark.parametrize("groups", [1, 3, 50])

@@ -34,7 +34,7 @@ def _smooth_draws(made: SmoothLaplace, values: np.ndarray, count: int, seed: int
     return np.array([made.release(exact, width, rng) for _ in range(count)], dtype=float)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("one", "other"), [(LONELY, WITHOUT), (WITHOUT, LONELY), (CALM, CALM[:-1])])
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 1000)], ids=["cauchy", "laplace"])
 @pytest.mark.parametrize("draws", [4_000, pytest.param(60_000, marks=pytest.mark.deep)])
@@ -86,7 +86,7 @@ def _test_draws(made: ProposeTestRelease, values: np.ndarray, count: int, seed: 
     return [made.release(exact, distance, rng) for _ in range(count)]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("one", "other"), [(LONELY, WITHOUT), (CALM, CALM[:-1]), (CALM[1:], CALM)])
 @pytest.mark.parametrize("draws", [4_000, pytest.param(40_000, marks=pytest.mark.deep)])
 def test_audited_epsilon_of_propose_test_release(one: np.ndarray, other: np.ndarray, draws: int) -> None:

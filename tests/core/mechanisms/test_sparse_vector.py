@@ -208,12 +208,13 @@ def test_proofs_and_error_g1_all_of_epsilon_is_used(monotone: bool) -> None:
         move for move in itertools.product((-1, 0, 1), repeat=3) if not monotone or min(move) >= 0 or max(move) <= 0
     ]
     worst = 0.0
+    probability = functools.cache(transcript_probability)
     for answers in itertools.product((-6, 0, 5), repeat=3):
         for move in moves:
             moved = tuple(a + m for a, m in zip(answers, move, strict=True))
             for outcome in outcomes(3, 1):
-                here = transcript_probability(made, answers[: len(outcome)], outcome)
-                there = transcript_probability(made, moved[: len(outcome)], outcome)
+                here = probability(made, answers[: len(outcome)], outcome)
+                there = probability(made, moved[: len(outcome)], outcome)
                 worst = max(worst, math.log(here / there))
     assert worst == pytest.approx(1, abs=1e-9)
 

@@ -62,7 +62,7 @@ def _exact_chance(below: int, above: int, left: int, right: int, *, rate: float,
     return (far + sum(w for w, distance in others if distance >= t)) / total
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("left", "right"), [(1000, 0), (500, 500), (10**9, 10**3), (0, 0)])
 def test_no_table_errs_more_than_the_tail_says(left: int, right: int) -> None:
     """Ties around the target from none to a million rows either way; and the bound is no more than a few ranks too large."""
@@ -77,9 +77,11 @@ def test_no_table_errs_more_than_the_tail_says(left: int, right: int) -> None:
     assert values > 10**6 or least < 12  # wider ones pass the bound between these distances
 
 
-@pytest.mark.each(2)
-@pytest.mark.parametrize(("parts", "bits"), [(64, 1), (256, 2)])
-def test_no_small_table_errs_more_than_the_tail_says(parts: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.each(4)
+@pytest.mark.parametrize(("parts", "bits", "targets"), [(64, 1, 3), (64, 1, 7), (256, 2, 7)])
+def test_no_small_table_errs_more_than_the_tail_says(
+    parts: int, bits: int, targets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Exactly: all tables of up to 5 rows over 3 values, targets all over, and later splits between cuts of all kinds."""
     monkeypatch.setattr(tie_places, "PARTS", parts)
     monkeypatch.setattr(tie_places, "_BITS", bits)
@@ -95,7 +97,7 @@ def test_no_small_table_errs_more_than_the_tail_says(parts: int, bits: int, monk
         for low, high in [(0, 3 * count - 1), *itertools.combinations(kinds, 2)]:
             first = high == 3 * count - 1
             inside = ranks[low // count * count : (high // count + 1) * count].clip(ranks[low], ranks[high])
-            for target, rate in itertools.product(np.linspace(inside[0], inside[-1], 7), (2, 16)):
+            for target, rate in itertools.product(np.linspace(inside[0], inside[-1], targets), (2, 16)):
                 errors = -np.sort(-np.abs(inside - target))
                 steep, choices = tails[sum(counts), rate, first]
                 chances = np.cumsum(np.exp(-rate * errors))

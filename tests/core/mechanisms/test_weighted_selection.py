@@ -35,7 +35,7 @@ EVERY = pytest.mark.parametrize("made", MADE, ids=repr)
 @EVERY
 def test_a_unit_of_any_number_of_keys_has_length_one_at_most(made: WeightedSelection) -> None:
     for one in made.rounds:
-        sizes = [*range(1, min(made.groups, 800) + 1), *(end - 1 for end in one.starts[1:]), made.groups]
+        sizes = [*range(1, min(made.groups, 400) + 1), *(end - 1 for end in one.starts[1:]), made.groups]
         for keys in sizes:
             weight = one.weight(keys)
             assert keys * weight**2 <= one.whole**2
@@ -108,6 +108,7 @@ def excess(p: dict[tuple[frozenset[int], ...], float], q: dict[tuple[frozenset[i
     return math.fsum(max(0.0, chance - math.exp(e) * q.get(step, 0.0)) for step, chance in p.items())
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("epsilon", "delta"), [(Fraction(1), Fraction(1, 20)), (Fraction(3), Fraction(1, 100))])
 @pytest.mark.parametrize("moved", [1, 2])
 def test_the_keys_of_two_rounds_are_private_on_every_small_neighbor(

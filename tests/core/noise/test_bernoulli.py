@@ -25,6 +25,7 @@ def exact_exp(gamma: Fraction) -> Fraction:
         return Fraction((-(Decimal(gamma.numerator) / Decimal(gamma.denominator))).exp())
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("gamma", EXPONENTS)
 @pytest.mark.parametrize("count", [1, 16, 63, 64, 65, 128, 1500])
 def test_digits_are_the_floor(gamma: Fraction, count: int) -> None:

@@ -14,10 +14,11 @@ from sordino.errors import DeclarationError
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 7), Fraction(1), Fraction(250, 3)])
-def test_law_by_chi_square(scale: Fraction) -> None:
+@pytest.mark.parametrize("count", [7_000, pytest.param(60_000, marks=pytest.mark.deep)])
+def test_law_by_chi_square(scale: Fraction, count: int) -> None:
     from scipy.stats import chi2
 
-    count, rng = 20_000, Rng.seeded(5)
+    rng = Rng.seeded(5)
     found = np.array([draw_rounded_cauchy(scale, rng) for _ in range(count)], dtype=float)
     edges = np.unique(np.floor(float(scale) * np.tan(np.pi * (np.linspace(0.02, 0.98, 25) - 0.5)))) + 0.5
     below = np.array([0.5 + math.atan(e / float(scale)) / math.pi for e in edges])

@@ -73,13 +73,14 @@ def test_laplace_blocks_have_the_law(scale: Fraction) -> None:
     assert fit("laplace", scale, discrete_laplace(scale, Rng.seeded(1), 1_000_000)) > FALSE_ALARM
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("scale", [2000, 10**6, 10**12])
 def test_laplace_blocks_have_the_law_at_large_scales(scale: int) -> None:
     """False alarm 1e-6."""
     assert fit_uniform(scale, discrete_laplace(scale, Rng.seeded(2), 1_000_000)) > FALSE_ALARM
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("scale", SCALES)
 def test_single_and_textbook_laplace_have_the_law(scale: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""
@@ -115,7 +116,7 @@ def test_ways_agree_with_each_other_and_with_opendp() -> None:
     """False alarm 1e-6 for each of the six comparisons."""
     opendp = pytest.importorskip("opendp.prelude")
     opendp.enable_features("contrib")
-    rng, size = Rng.seeded(6), 8_000
+    rng, size = Rng.seeded(6), 4_000
     space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.l1_distance(T=int)
     theirs = np.array((space >> opendp.m.then_laplace(scale=7.5))([0] * size))
     block = discrete_laplace(Fraction(15, 2), rng, size)
@@ -141,6 +142,7 @@ def test_draws_of_a_block_are_uncorrelated() -> None:
         assert abs(score) < 5.1
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("scale", [Fraction(1, 50), Fraction(7, 3), Fraction(10**6)])
 def test_every_coin_of_a_plan_is_the_right_one(scale: Fraction) -> None:
     plan = discrete._laplace_plan(scale)
@@ -197,6 +199,7 @@ def test_gaussian_draws_of_low_bits_have_the_law(variance: Fraction, low_bits: i
     assert fit("gaussian", variance, drawn) > FALSE_ALARM
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("sigma", [40_000, 10**6, 2**55])
 def test_wide_gaussian_draws_have_the_law(sigma: int) -> None:
     """By their place in the normal law, whose steps are far below what 400,000 draws can show, and by their last bits."""
@@ -217,7 +220,7 @@ def test_a_wide_try_near_its_cut_is_settled_by_its_coin() -> None:
         assert discrete._wide_gaussian(variance, ScriptedRng(script), 1, 1).tolist() == kept
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(7, 3), Fraction(50)])
 @pytest.mark.parametrize("count", [64, 128, 400])
 def test_survival_floors_are_the_floors(variance: Fraction, count: int) -> None:

@@ -17,6 +17,7 @@ from sordino.errors import DeclarationError
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_draws_have_the_law_by_chi_square(scale: Fraction) -> None:
     """Seeded; it would alarm falsely for one seed in 100,000."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mistyping import mistype
@@ -18,11 +18,13 @@ positive = st.fractions(min_value=Fraction(1, 10**9), max_value=10**9)
 value = st.fractions(min_value=-(10**9), max_value=10**9)
 
 
+@settings(max_examples=50)
 @given(x=value, unit=positive)
 def test_to_lattice_is_nearest_with_halves_up(x: Fraction, unit: Fraction) -> None:
     assert -unit / 2 < to_lattice(x, unit) * unit - x <= unit / 2
 
 
+@settings(max_examples=50)
 @given(x=value, lower=value, upper=value, resolution=positive)
 def test_outward_bounds_hold_every_value_between(
     x: Fraction, lower: Fraction, upper: Fraction, resolution: Fraction
@@ -60,6 +62,7 @@ UNITS = [
 ]
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_double_nearest_to_a_decimal_reads_as_that_decimal(unit: str) -> None:
     step = Fraction(unit)
@@ -70,6 +73,7 @@ def test_the_double_nearest_to_a_decimal_reads_as_that_decimal(unit: str) -> Non
     assert (read(nearest, step) == np.array(steps, dtype=np.float64)).all()
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("unit", ["0.1", "0.01", "0.001", "0.05", "0.25", "0.07", "10"])
 def test_every_step_up_to_a_million_reads_as_itself(unit: str) -> None:
     step, steps = Fraction(unit), np.arange(-(10**6), 10**6 + 1, dtype=np.float64)

@@ -234,6 +234,8 @@ def list_cells(column: Column, uses: Uses, keys: Iterable[Any] = ()) -> list[Any
 def _ticks(column: DateTime, clock: int, low: int, high: int) -> set[int]:
     """Return the first step of each length of time, by the zone's clock and by that of UTC, and where the clock changes."""
     unit = column.resolution
+    parts = unit.denominator
+    whole = unit.numerator
     first = math.floor(low * unit)
     last = math.ceil(high * unit)
     zone = offsets(column.zone, first, last)
@@ -241,7 +243,8 @@ def _ticks(column: DateTime, clock: int, low: int, high: int) -> set[int]:
     for away in {0, *zone.values}:
         begin = (first + away) // clock * clock - away
         moments.update(range(begin, last + clock + 1, clock))
-    return {math.ceil(moment / unit) for moment in map(Fraction, moments)}
+    # A year has half a million minutes, and whole numbers are divided ten times faster than fractions.
+    return {-(-moment * parts // whole) for moment in moments}
 
 
 def cell_array(column: Column, cells: Sequence[Any], *, missing: bool) -> pa.Array:
@@ -261,11 +264,13 @@ def cell_array(column: Column, cells: Sequence[Any], *, missing: bool) -> pa.Arr
     if isinstance(column, Date):
         return pa.array([*cells, *more], pa.int32()).cast(pa.date32())
     if isinstance(column, DateTime):
-        micros = [int(step * column.resolution * 1_000_000) for step in cells]
-        return pa.array([*micros, *more], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+        # Every resolution is a whole number of microseconds.
+        micros = int(column.resolution * 1_000_000)
+        return pa.array([*(step * micros for step in cells), *more], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
     assert isinstance(column, Real)
     unit = number_cell("", column).unit
-    return pa.array([*(float(step * unit) for step in cells), *more], pa.float64())
+    whole, parts = unit.as_integer_ratio()
+    return pa.array([*(step * whole / parts for step in cells), *more], pa.float64())
 
 
 def label_cells(labels: Iterable[Any], column: Column) -> list[Any] | None:

@@ -125,7 +125,7 @@ CELLS: list[tuple[str, list[str], dict[str, Any], str, list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(
     ("cells", "rules", "kind", "values"), [case[1:] for case in CELLS], ids=[case[0] for case in CELLS]
 )
@@ -397,7 +397,7 @@ WAYS: list[tuple[str, bytes, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("content", "options", "says"), [case[1:] for case in WAYS], ids=[case[0] for case in WAYS])
 def test_what_is_odd_names_its_way_out(tmp_path: Path, content: bytes, options: dict[str, Any], says: str) -> None:
     (tmp_path / "a.csv").write_bytes(content)

@@ -84,7 +84,7 @@ def is_in(one: RoundSet, name: str, step: int) -> bool:
     return abs(near - round(near)) < 1e-9
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("name", EDGES)
 def test_sets_are_nested_or_apart_and_counted_as_they_are_named(name: str) -> None:
     low, high = EDGES[name][0], min(EDGES[name][0] + 3_000, EDGES[name][-1])
@@ -140,9 +140,9 @@ def count_on(engine: Any, names: Sequence[str] = tuple(EDGES)) -> dict[str, Any]
 
 
 def test_duckdb_finds_the_smallest_set_of_each_value() -> None:
-    found = count_on(engine_of(table(800), DOMAIN))
+    found = count_on(engine_of(table(400), DOMAIN))
     for name in EDGES:
-        assert found[name].tolist() == expected(name, 800).tolist()
+        assert found[name].tolist() == expected(name, 400).tolist()
         assert (found[name] > 0).sum() >= 10
 
 
@@ -160,14 +160,14 @@ def test_postgresql_finds_the_same(postgres_server: Any, postgres_database: str)
     def written(cell: Any) -> str:
         return "NULL" if cell is None else f"{cell}" if isinstance(cell, (int, float)) else f"'{cell}'"
 
-    rows = [f"({', '.join(map(written, row.values()))})" for row in table(500).to_pylist()]
+    rows = [f"({', '.join(map(written, row.values()))})" for row in table(200).to_pylist()]
     kinds = ("BIGINT", "DOUBLE PRECISION", "DOUBLE PRECISION", "DATE", "TIMESTAMPTZ")
     cells = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in zip(EDGES, kinds, strict=True))
     text = f"CREATE TABLE rounded AS SELECT {cells} FROM (VALUES {', '.join(rows)}) AS v({', '.join(EDGES)})"
     postgres_server.execute(text, database=postgres_database.rpartition("/")[2])
     found = count_on(postgres_engine(postgres_database, DOMAIN, relation="rounded"))
     for name in EDGES:
-        assert found[name].tolist() == expected(name, 500).tolist()
+        assert found[name].tolist() == expected(name, 200).tolist()
 
 
 @pytest.mark.parametrize("unit", [None, PrivacyUnit("person", max_rows=3)])

@@ -86,7 +86,7 @@ def coverage(estimate: Any, true: float) -> float:
     return float(((low <= true + 1e-9) & (true - 1e-9 <= high)).mean())
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(
     ("loss", "runs"),
     [(LOSSES[1], 200), (LOSSES[2], 200), *(pytest.param(loss, 10_000, marks=pytest.mark.deep) for loss in LOSSES)],
@@ -127,7 +127,7 @@ def test_large_groups_have_intervals_as_narrow_as_their_error(asked: Any, loss: 
     assert float(np.median(high - low)) / 2 <= 1.25 * error
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("mean", "spread"), [(50, 25), (10, 5), (95, 3)])
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=str)
 def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str, Any]) -> None:
@@ -266,7 +266,7 @@ def test_a_constant_column_has_no_variance_whatever_the_noise() -> None:
     assert estimate.intervals(0.95) == [(0.0, 0.0)] * 5
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), -float("inf"), None, 1e308, -0.0])
 def test_one_odd_row_does_not_change_the_class_of_the_answer(poison: Any) -> None:
     domain = sd.Domain({"x": sd.Real(0, 100, resolution=0.01), "y": sd.Integer(-20, 30)})

@@ -95,7 +95,7 @@ def trees() -> st.SearchStrategy[Expr]:
     return st.recursive(leaves, grown, max_leaves=6)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(trees(), bounds, bounds, st.data())
 def test_no_value_leaves_its_interval(of: Expr, a: tuple[int, int], b: tuple[int, int], data: st.DataObject) -> None:
     domain = sd.Domain({"a": sd.Integer(*a), "b": sd.Integer(*b)})

@@ -95,8 +95,8 @@ def test_keys_are_what_python_says(zone: str) -> None:
     engine.close()
 
 
-@pytest.mark.each(2)
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe"])
+@pytest.mark.each(5)
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "Asia/Kolkata", "Australia/Lord_Howe"])
 def test_hours_are_keys_too(zone: str) -> None:
     """Where changes of the clock are whole hours an hour is an hour; elsewhere the clock's own hours are the keys."""
     cells = [c for c in moments(zone) if c.year == 1972]
@@ -151,8 +151,8 @@ def add_months(day: datetime.date, months: int) -> datetime.date:
     return first + datetime.timedelta(days=min(day.day, (after - first).days) - 1)
 
 
-@pytest.mark.each(2)
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/Sao_Paulo"])
+@pytest.mark.each(5)
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "America/Sao_Paulo"])
 def test_lengths_of_time_are_what_python_says(zone: str) -> None:
     """Each value is exact and lies within its stated interval, at the bounds and at changes of the clock too."""
     cells = [c for c in moments(zone) if c.year < 1973][::7]

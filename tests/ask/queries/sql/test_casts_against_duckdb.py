@@ -102,6 +102,7 @@ _RELEASED = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("rows", [40, 120])
 def test_a_cast_of_released_values_rounds_as_that_of_rows(rows: int) -> None:
     table = pa.concat_tables([_TABLE, _TABLE]).slice(0, rows)

@@ -149,7 +149,7 @@ def oracle() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.mark.each(15)
+@pytest.mark.each(31)
 @pytest.mark.parametrize("seed", range(30))
 def test_a_condition_keeps_the_rows_that_duckdb_keeps(held: Any, oracle: duckdb.DuckDBPyConnection, seed: int) -> None:
     draw = random.Random(seed)

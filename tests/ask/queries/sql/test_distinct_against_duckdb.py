@@ -85,7 +85,7 @@ def test_the_two_ways_are_two_questions() -> None:
         sd.count_distinct(col("a"), missing=True)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=60)], ids=["rows", "people"])
 @pytest.mark.parametrize(
     "text",

@@ -152,7 +152,7 @@ UNNAMED = [
 ]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("item", UNNAMED)
 def test_a_column_without_as_has_duckdbs_name(people: Any, item: str) -> None:
     """Whatever else stands beside it, with keys and without."""

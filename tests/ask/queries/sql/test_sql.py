@@ -322,7 +322,7 @@ HUGE = {
 
 
 @pytest.mark.attack("exhaust the reader of questions")
-@pytest.mark.each(3)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
 def test_huge_questions_are_refused_in_one_line(text: str) -> None:
     with pytest.raises(QuestionRefused) as refusal:
@@ -332,7 +332,7 @@ def test_huge_questions_are_refused_in_one_line(text: str) -> None:
 
 
 def test_a_long_list_is_fine() -> None:
-    found = parse(C + "WHERE age IN (" + ", ".join(map(str, range(10_000))) + ")")
+    found = parse(C + "WHERE age IN (" + ", ".join(map(str, range(3_000))) + ")")
     assert len(found.identity()) > 10_000
 
 

@@ -91,7 +91,7 @@ def random_query(rng: random.Random) -> str:
     )
 
 
-@pytest.mark.each(8)
+@pytest.mark.each(17)
 @pytest.mark.parametrize("seed", range(15))
 def test_what_is_whole_is_what_postgresql_says(seed: int, postgres_server: postgres.Server) -> None:
     """DuckDB gives PostgreSQL's answer to the cut text, in rows, aggregates, windows, WITH, unions and sub-queries."""
