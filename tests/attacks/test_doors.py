@@ -54,7 +54,7 @@ def respond(door: str, directory: Path, **victim: Any) -> list[Any]:
 
 
 @pytest.mark.attack("read data from an error or a failure")
-@pytest.mark.each(10)
+@pytest.mark.each(13)
 @pytest.mark.parametrize(("cell", "door"), [(cell, door) for cell in CELLS for door in DOORS])
 def test_a_hostile_row_changes_no_response_of_any_door(cell: str, door: str, tmp_path: Path) -> None:
     """Same words, same status or exit code, same columns, same charges, whether she is there or not."""

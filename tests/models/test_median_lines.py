@@ -285,7 +285,7 @@ def table_of(rows: dict[str, Any], seed: int, **options: Any) -> sd.Curator:
     return protect(pa.table(rows), WIDE, budget=sd.ApproxDP(10**8, "0.1"), seed=seed, **options)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=2)], ids=["row", "person"])
 def test_a_tenth_of_outliers_hardly_moves_the_line(relation: str, unit: Any) -> None:
@@ -389,10 +389,10 @@ def coverage(count: int, rows: int) -> tuple[float, float]:
 
 
 def test_the_interval_of_the_noise_covers_what_exact_medians_say() -> None:
-    """Of 3 draws fewer than 2 has odds of 1 in 140 where the coverage is .95; the deep test draws 300."""
-    noise, population = coverage(3, 2000)
-    assert noise >= 0.6
-    assert population >= 0.6
+    """Of 2 draws none is covered with odds of 1 in 400 where the coverage is .95; the deep test draws 300."""
+    noise, population = coverage(2, 2000)
+    assert noise >= 0.5
+    assert population >= 0.5
 
 
 @pytest.mark.deep
