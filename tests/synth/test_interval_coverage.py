@@ -235,7 +235,7 @@ def ask_wide(name: str, epsilon: str, seeds: range, questions: int) -> dict[str,
 @pytest.mark.parametrize("fits", [1, pytest.param(6, marks=pytest.mark.deep)])
 def test_intervals_cover_where_conditions_cut_through_runs(fits: int) -> None:
     """Fits of 20 questions a kind; before lumps were known, half widths were six times the error for one column."""
-    for kind, (share, width, error) in ask_wide("houses", "1", range(fits), 20).items():
+    for kind, (share, width, error) in ask_wide("houses", "1", range(1, 1 + fits), 20).items():
         assert share >= 0.85, kind
         assert width <= 4.5 * error, kind
 

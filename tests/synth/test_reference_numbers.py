@@ -10,7 +10,6 @@ from published import rows_of
 from sordino import synth
 from synth.support import Source, adult_keys, mean_distance
 
-
 FEW = ("age", "marital-status", "relationship", "sex", "education-num", "income>50K")
 
 
