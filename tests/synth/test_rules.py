@@ -43,7 +43,7 @@ def fitted(table: str, method: str = "auto", *, epsilon: float = 1, rules: Any =
 @pytest.mark.parametrize(
     ("table", "method"),
     [
-        pytest.param(table, method, marks=[pytest.mark.deep] * (method != "auto" and (place + number) % 2))
+        pytest.param(table, method, marks=[pytest.mark.deep] * ((place + number) % 2))
         for place, table in enumerate(TABLES)
         for number, method in enumerate(METHODS)
     ],
