@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,13 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 def supports_of(protocol: Any, rows: Any) -> Any:
     """Return which labels each report supports: a row a report."""
     each, places = np.unique(rows, axis=0, return_inverse=True)
-    known = [protocol.count(Reports.of(protocol, each[i : i + 1])).supports for i in range(len(each))]
+    known = [_supports_of_one(protocol, one.tobytes(), one.dtype) for one in each]
     return np.array(known, dtype=np.float64)[places.ravel()]
+
+
+@functools.cache
+def _supports_of_one(protocol: Any, row: bytes, kind: Any) -> Any:
+    return protocol.count(Reports.of(protocol, np.frombuffer(row, kind)[None])).supports
 
 
 def guess(protocol: Any, supports: Any, rng: np.random.Generator) -> float:

@@ -27,9 +27,9 @@ from sordino.errors import SordinoError
 
 PAYLOADS = [
     "x'; COPY (SELECT 1) TO '{trap}'; --",
-    "x\"; COPY (SELECT 1) TO '{trap}'; --",
-    "x') OR 1 = 1; COPY (SELECT 1) TO '{trap}'; --",
     "x\\'; ATTACH '{trap}' AS y; --",
+    "x') OR 1 = 1; COPY (SELECT 1) TO '{trap}'; --",
+    "x\"; COPY (SELECT 1) TO '{trap}'; --",
     "$$; COPY (SELECT 1) TO '{trap}'; $$",
     "'); DELETE FROM entries; UPDATE budget SET spent = '0', spent_units = 0; --",
     "x`; CREATE TABLE z AS SELECT 1; --",
@@ -158,58 +158,60 @@ def test_notes_and_request_ids_are_cells_of_the_ledger(tmp_path: Path) -> None:
 
 
 @pytest.mark.attack("insert SQL by a name, a text or an id")
-def test_files_and_folders_are_places(tmp_path: Path) -> None:
+@pytest.mark.each(3)
+@pytest.mark.parametrize("number", range(len(PAYLOADS)))
+def test_files_and_folders_are_places(number: int, tmp_path: Path) -> None:
     """Names of sources, delimiters and relations reach the engine's readers as what they are."""
     trap, domain = tmp_path / "trap", sd.Domain({"x": sd.Integer(0, 1)})
-    for i, text in enumerate(payloads(Path("trap"))):
-        folder = tmp_path / str(i)
-        folder.mkdir()
-        place = folder / f"{text.replace('/', '|')}.parquet"
-        pq.write_table(pa.table({"x": [1] * 20}), place)
-        curator = protect(place, domain, name="data")
-        sound(curator, trap, 20)
-        curator.close()
-        duckdb.connect(str(folder / "a.duckdb")).close()
-        with pytest.raises(SordinoError):
-            protect(folder / "a.duckdb", domain, relation=text).ask(sd.count(), epsilon=1)
-        (folder / "a.csv").write_text("1;1\n" * 20)
-        written = sd.Csv(header=False, names=(text, "x"), delimiter=";", null_values=(text,))
-        curator = protect(folder / "a.csv", domain, csv=written, name="data")
-        sound(curator, trap, 20)
-        curator.close()
-        with pytest.raises(SordinoError):
-            sd.Csv(header=True, delimiter=text)
+    text = payloads(Path("trap"))[number]
+    place = tmp_path / f"{text.replace('/', '|')}.parquet"
+    pq.write_table(pa.table({"x": [1] * 20}), place)
+    curator = protect(place, domain, name="data")
+    sound(curator, trap, 20)
+    curator.close()
+    duckdb.connect(str(tmp_path / "a.duckdb")).close()
+    with pytest.raises(SordinoError):
+        protect(tmp_path / "a.duckdb", domain, relation=text).ask(sd.count(), epsilon=1)
+    (tmp_path / "a.csv").write_text("1;1\n" * 20)
+    written = sd.Csv(header=False, names=(text, "x"), delimiter=";", null_values=(text,))
+    curator = protect(tmp_path / "a.csv", domain, csv=written, name="data")
+    sound(curator, trap, 20)
+    curator.close()
+    with pytest.raises(SordinoError):
+        sd.Csv(header=True, delimiter=text)
     assert not list(tmp_path.rglob("trap*"))
 
 
 @pytest.mark.attack("insert SQL by a name, a text or an id")
-def test_a_project_file_and_a_command_line_of_payloads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.each(3)
+@pytest.mark.parametrize("number", range(len(PAYLOADS)))
+def test_a_project_file_and_a_command_line_of_payloads(
+    number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trap = tmp_path / "trap.csv"
-    for i, text in enumerate(payloads(trap)):
-        folder, name = tmp_path / str(i), json.dumps(text)
-        folder.mkdir()
-        pq.write_table(pa.table({text: ["a"] * 9}), folder / "a.parquet")
-        project = folder / "sordino.toml"
-        project.write_text(
-            '[budgets.people]\ncap = {epsilon = 100}\nledger = "people.ledger"\n[tables.people]\nsource = "a.parquet"\n'
-            'budget = "people"\nneighbors = "add_remove"\nprivacy_unit = "row"\n[tables.people.columns]\n'
-            f'{name} = {{type = "category", values = [{name}, "a"]}}\n'
-        )
-        by_column = f"SELECT {quote(text)}, COUNT(*) FROM people GROUP BY 1"
-        lines = [
-            ["ask", by_column, "--epsilon", "1"],
-            ["ask", text, "--epsilon", "1"],
-            ["plan", by_column, "--epsilon", text],
-        ]
-        codes = [main([*line, "--project", str(project)]) for line in lines]
-        # Where there are backticks the dialect is another one, in which double quotes are of a text: one constant key.
-        assert codes[0] == 0
-        assert codes[1] in (2, 3)
-        assert codes[2] == 2
-        assert "Traceback" not in capsys.readouterr().err
-        if codes[0] == 0:
-            with Ledger.existing(folder / "people.ledger") as ledger:
-                assert ledger.verify().spent == sd.PureDP(1)
+    text = payloads(trap)[number]
+    name = json.dumps(text)
+    pq.write_table(pa.table({text: ["a"] * 9}), tmp_path / "a.parquet")
+    project = tmp_path / "sordino.toml"
+    project.write_text(
+        '[budgets.people]\ncap = {epsilon = 100}\nledger = "people.ledger"\n[tables.people]\nsource = "a.parquet"\n'
+        'budget = "people"\nneighbors = "add_remove"\nprivacy_unit = "row"\n[tables.people.columns]\n'
+        f'{name} = {{type = "category", values = [{name}, "a"]}}\n'
+    )
+    by_column = f"SELECT {quote(text)}, COUNT(*) FROM people GROUP BY 1"
+    lines = [
+        ["ask", by_column, "--epsilon", "1"],
+        ["ask", text, "--epsilon", "1"],
+        ["plan", by_column, "--epsilon", text],
+    ]
+    codes = [main([*line, "--project", str(project)]) for line in lines]
+    # Where there are backticks the dialect is another one, in which double quotes are of a text: one constant key.
+    assert codes[0] == 0
+    assert codes[1] in (2, 3)
+    assert codes[2] == 2
+    assert "Traceback" not in capsys.readouterr().err
+    with Ledger.existing(tmp_path / "people.ledger") as ledger:
+        assert ledger.verify().spent == sd.PureDP(1)
     assert not trap.exists()
 
 
@@ -258,7 +260,7 @@ DEEP: dict[str, str] = {
 
 
 @pytest.mark.attack("exhaust the reader of questions", source="CWE-400; CWE-674")
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("name", DEEP)
 def test_a_question_too_large_is_refused_soon_and_the_next_is_answered(name: str, curator: sd.Curator) -> None:
     before = curator.spent

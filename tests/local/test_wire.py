@@ -100,7 +100,7 @@ def test_bit_sums_are_sums_of_bits(rows: int, bits: int) -> None:
         (9, 20),
         (1000, 2),
         (700, 5),
-        (5000, 8),
+        pytest.param(5000, 8, marks=pytest.mark.deep),
     ],
 )
 def test_hashing_counts_like_a_loop_over_reports(k: int, epsilon: float) -> None:

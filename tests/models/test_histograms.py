@@ -171,6 +171,7 @@ def test_what_is_charged_is_answered_of_few_rows_too(count: int, loss: dict[str,
         assert np.isfinite(model.predict_proba(rows(10)) if y == "ill" else model.predict(rows(10))).all()
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("y", "loss"), [("ill", {"epsilon": 1, "delta": "1e-6"}), ("price", {"epsilon": 1, "delta": "1e-6"})]
 )

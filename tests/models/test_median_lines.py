@@ -285,7 +285,7 @@ def table_of(rows: dict[str, Any], seed: int, **options: Any) -> sd.Curator:
     return protect(pa.table(rows), WIDE, budget=sd.ApproxDP(10**8, "0.1"), seed=seed, **options)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=2)], ids=["row", "person"])
 def test_a_tenth_of_outliers_hardly_moves_the_line(relation: str, unit: Any) -> None:
@@ -351,9 +351,10 @@ def test_too_few_lines_for_the_noise_are_said() -> None:
     assert set(model.undetermined) == {"x", "intercept"}
 
 
-def test_a_number_of_lines_that_noise_made_large_makes_no_interval() -> None:
+@pytest.mark.parametrize("fits", [2, pytest.param(12, marks=pytest.mark.deep)])
+def test_a_number_of_lines_that_noise_made_large_makes_no_interval(fits: int) -> None:
     """Of 200 rows there are some 530 lines, and their number has noise of 333: half of such fits had an interval by it alone."""
-    for seed in range(3):
+    for seed in range(fits):
         model = sd.models.theil_sen(table_of(draw(200, seed), seed), y="y", x=["x"], epsilon=1)
         assert model.interval("x") == (-math.inf, math.inf)
 
@@ -389,10 +390,10 @@ def coverage(count: int, rows: int) -> tuple[float, float]:
 
 
 def test_the_interval_of_the_noise_covers_what_exact_medians_say() -> None:
-    """Of 3 draws fewer than 2 has odds of 1 in 140 where the coverage is .95; the deep test draws 300."""
-    noise, population = coverage(3, 2000)
-    assert noise >= 0.6
-    assert population >= 0.6
+    """Of 2 draws none is covered with odds of 1 in 400 where the coverage is .95; the deep test draws 300."""
+    noise, population = coverage(2, 2000)
+    assert noise >= 0.5
+    assert population >= 0.5
 
 
 @pytest.mark.deep

@@ -163,6 +163,7 @@ def test_rows_count_by_their_weights(most: int) -> None:
     assert abs(plain.intercept - model.intercept) > 50
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("missing", ["drop", "keep", sd.Fill("north")], ids=str)
 def test_products_with_categories_are_slopes_of_their_own(missing: Any) -> None:
     """As least squares over columns made by hand, whatever becomes of missing cells: zone:area, zone:new, and new:age alone."""

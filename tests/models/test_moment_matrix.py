@@ -170,6 +170,7 @@ FRAMES = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("weight", [None, "u"])
 @pytest.mark.parametrize("categories", ["", "c"])
 @pytest.mark.parametrize("frame", [*FRAMES, None], ids=str)

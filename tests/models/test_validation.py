@@ -148,7 +148,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "bayes of two": ("naive_bayes", {"y": "yes", "x": X}),
     "bayes of three": ("naive_bayes", {"y": "grade", "x": X}),
     "tree of two": ("decision_tree", {"y": "yes", "x": ["a", "b"], "depth": 4, "rng": sd.Rng.seeded(1)}),
-    "tree of three": ("decision_tree", {"y": "grade", "x": ["a", "b"], "depth": 4, "rng": sd.Rng.seeded(1)}),
+    "tree of three": ("decision_tree", {"y": "grade", "x": ["a", "b"], "depth": 2, "rng": sd.Rng.seeded(1)}),
     "tree of a number": ("decision_tree", {"y": "amount", "x": ["a", "b"], "depth": 4, "rng": sd.Rng.seeded(1)}),
     "logistic of three": ("logistic_regression", {"y": "grade", "x": X}),
     "counts": ("poisson_regression", {"y": "amount", "x": ["a", "b"]}),

@@ -297,7 +297,9 @@ def test_a_session_and_a_curator_answer_questions_of_our_classes_alone(name: str
 
 @settings(max_examples=15)
 @given(
-    st.recursive(st.just(0), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3))
+    st.recursive(
+        st.just(0), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3)
+    )
 )
 def test_no_place_in_a_question_hides_a_foreign_class(plain: Any) -> None:
     """Lists and dicts of plain values are none; with a foreign value as deep as one lies in them, they are refused."""

@@ -20,6 +20,7 @@ from privacy.units import S
 from sordino import col
 from sordino.cli.main import main
 from sordino.errors import SordinoError
+from sordino.reporting import board
 
 CAPS: dict[str, tuple[Any, list[dict[str, Any]]]] = {
     "epsilon": (sd.PureDP(50), [{"epsilon": "1/3"}]),
@@ -123,9 +124,12 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("drawn", [False, pytest.param(True, marks=pytest.mark.deep)], ids=["text", "pictures"])
 def test_every_kind_of_release_is_shown_again_by_the_command_line_and_a_new_process(
-    project: Path, capfd: pytest.CaptureFixture[str]
+    project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, drawn: bool
 ) -> None:
+    if not drawn:
+        monkeypatch.setattr(board, "svg_drawer", lambda: None)
     held = sd.connect(project / "sordino.toml").table("data")
     told = {name: CALLS[name](held) for name in RECORDED}
     empty = held.ask(S.group_by("town").agg(sd.count()), epsilon="1e-3", delta="1e-9")

@@ -344,7 +344,7 @@ def kill_at_lines(path: Path, kills: int) -> None:
 
 
 def test_a_few_kills(path: Path) -> None:
-    kill_at_lines(path, 10)
+    kill_at_lines(path, 5)
 
 
 @pytest.mark.deep

@@ -103,17 +103,17 @@ def fit(seed: int, softness: float) -> Any:
     return sizes, tree, truth, field, blocks, ways
 
 
-def test_calibration_without_noise_meets_every_measured_table() -> None:
-    for seed in range(4):
-        _, tree, truth, field, blocks, _ = fit(seed, 1e-6)
-        d = truth.ndim
-        for one in blocks:
-            for clique, table in zip(tree.cliques, field.tables, strict=True):
-                if set(one.columns) <= set(clique):
-                    assert np.abs(marginal(table, clique, one.columns) - one.counts).max() < 0.5
-        for link, separator in zip(tree.links, field.separators, strict=True):
-            assert np.allclose(marginal(field.tables[link.child], tree.cliques[link.child], link.separator), separator)
-        assert d == 6
+@pytest.mark.each(4)
+@pytest.mark.parametrize("seed", range(8))
+def test_calibration_without_noise_meets_every_measured_table(seed: int) -> None:
+    _, tree, truth, field, blocks, _ = fit(seed, 1e-6)
+    assert truth.ndim == 6
+    for one in blocks:
+        for clique, table in zip(tree.cliques, field.tables, strict=True):
+            if set(one.columns) <= set(clique):
+                assert np.abs(marginal(table, clique, one.columns) - one.counts).max() < 0.5
+    for link, separator in zip(tree.links, field.separators, strict=True):
+        assert np.allclose(marginal(field.tables[link.child], tree.cliques[link.child], link.separator), separator)
 
 
 def test_calibration_solves_the_soft_problem() -> None:
@@ -239,10 +239,10 @@ def test_hierarchies_combine_all_levels_and_are_chosen_where_cheaper() -> None:
     assert np.allclose(combine_levels(layout, levels), truth)  # consistent counts are kept as they are
     rng = np.random.default_rng(0)
     noisy = np.array(
-        [combine_levels(layout, [x + rng.normal(size=len(x)) for x in levels])[8:56].sum() for _ in range(4000)]
+        [combine_levels(layout, [x + rng.normal(size=len(x)) for x in levels])[8:56].sum() for _ in range(1000)]
     )
     stated = range_variances(layout, [(8, 56)], pure=False)[0] / len(layout.widths)
-    assert abs(noisy.var() / stated - 1) < 0.12  # five deviations of a variance of 4,000 draws
+    assert abs(noisy.var() / stated - 1) < 0.22  # five deviations of a variance of 1,000 draws
     long_ranges = [(0, i) for i in range(1, 1024)]
     assert not best_layout(1024, long_ranges, pure=True).flat
     assert best_layout(1024, [(i, i + 1) for i in range(1024)], pure=True).flat

@@ -173,6 +173,7 @@ def worst(names: tuple[str, ...], model: synth.Model) -> tuple[float, str]:
 MIXED = ("price", "limit", "amount", "paid", "item", "debt")
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("loss", [{"epsilon": 10, "delta": "1e-6"}, {"epsilon": 10}], ids=["gaussian", "laplace"])
 def test_round_values_are_drawn_as_often_as_rows_share_them(loss: dict[str, Any]) -> None:
     """Without heaps the shares of prices, days and .99 are 0 to .1, where .8, .61 and .5 are real."""
@@ -184,7 +185,7 @@ def test_round_values_are_drawn_as_often_as_rows_share_them(loss: dict[str, Any]
     assert all(kinds[name] is not None for name in MIXED if name != "amount")
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["price", "limit", "paid", "item", "debt", "visit", "amount"])
 def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:
@@ -194,6 +195,7 @@ def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:
     assert (model.parts.columns[0].heaps is None) == (name == "amount")
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize(
     "method",
     [synth.Tree(), synth.MST(), synth.AIM(), synth.Independent(), synth.Marginals((("price", "limit"), ("amount",)))],
@@ -445,6 +447,7 @@ def test_noise_makes_no_heaps(deviation: float) -> None:
     assert found <= 2
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("heap", [0.2, 0.6, 1.0])
 def test_the_share_of_a_heap_is_as_near_as_noise_allows(heap: float) -> None:
     """A hundred searches at noise of 60 rows in 12,000: the mean is right to .01, and errs by .02 in the mean."""

@@ -248,8 +248,10 @@ def _noise(kind: str, loss: float) -> Any:
 @pytest.mark.parametrize(
     ("kind", "losses"),
     [
-        ("epsilon", (0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.45, 2.9, 3, 4, 4.4, 6, 8)),
-        ("rho", (0.01, 0.1, 0.3, 0.7, 1, 2.4, 4, 8, 20)),
+        ("epsilon", (0.3, 1, 2.45, 4.4, 8)),
+        ("rho", (0.01, 0.3, 2.4, 20)),
+        pytest.param("epsilon", (0.1, 0.5, 0.8, 1.5, 2, 2.9, 3, 4, 6), marks=pytest.mark.deep),
+        pytest.param("rho", (0.1, 0.7, 1, 4, 8), marks=pytest.mark.deep),
     ],
 )
 def test_intervals_of_flat_ranges_cover_by_the_exact_law(kind: str, losses: tuple[float, ...]) -> None:

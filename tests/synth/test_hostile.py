@@ -127,6 +127,7 @@ CAPS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("cap", CAPS)
 def test_a_curator_charges_a_fit_once_in_the_currency_of_its_cap(cap: str, relation: str) -> None:

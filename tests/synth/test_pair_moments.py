@@ -59,6 +59,7 @@ def pairs_of(field: MarkovRandomField) -> dict[Any, Floats]:
     return {p: marginal(field.tables[0], field.tree.cliques[0], p) for p in itertools.combinations(range(3), 2)}
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("correlation", [0.85, 0.95])
 @pytest.mark.parametrize("seed", range(3))
 def test_strong_pairs_of_one_clique_get_the_moments_that_were_measured(correlation: float, seed: int) -> None:
@@ -98,6 +99,7 @@ def test_cells_that_hold_nothing_still_hold_nothing() -> None:
     assert not field.tables[0][3, :, 4].any()
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("correlation", [-0.45, 0.6, 0.95])
 def test_a_reading_gets_the_correlation_of_its_noisy_cells_and_keeps_its_margins(correlation: float, seed: int) -> None:

@@ -165,7 +165,7 @@ def test_only_independent_rows_vary_as_independent_rows_do(draw: Callable[[int, 
 @pytest.mark.each(2)
 @pytest.mark.parametrize("where", [None, col("age") > 30], ids=["all rows", "where"])
 def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None:
-    """Counts of a category over 100 draws of 500 rows: binomial in variance and mean where asked, far less by default."""
+    """Counts of a category over 60 draws of 500 rows: binomial in variance and mean where asked, far less by default."""
     domain, keys = small(rows=5_000)
     model = synth.fit(Source(domain, keys, sd.Rng.seeded(1)), epsilon=10, delta="1e-9", rng=sd.Rng.seeded(2))
     town = domain.columns["town"]
@@ -175,13 +175,13 @@ def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None
         drawn = model.sample(500, where=where, rng=Rng.seeded(seed), independent=independent)
         return int((np.array(drawn["town"].to_pylist()) == town.values[0]).sum())
 
-    many = model.sample(100_000, where=where, rng=Rng.seeded(10**6))["town"].to_pylist()
+    many = model.sample(50_000, where=where, rng=Rng.seeded(10**6))["town"].to_pylist()
     share = many.count(town.values[0]) / len(many)
-    varied = np.array([count(seed, True) for seed in range(100)])
-    assert abs(varied.mean() - 500 * share) < 5 * np.sqrt(500 * share * (1 - share) / 100)
-    # the variance of 100 binomial counts has a relative deviation of 0.14
+    varied = np.array([count(seed, True) for seed in range(60)])
+    assert abs(varied.mean() - 500 * share) < 5 * np.sqrt(500 * share * (1 - share) / 60)
+    # the variance of 60 binomial counts has a relative deviation of 0.18
     assert varied.var() == pytest.approx(500 * share * (1 - share), rel=0.5)
-    spread = np.array([count(seed, False) for seed in range(100)])
+    spread = np.array([count(seed, False) for seed in range(60)])
     assert spread.var() < varied.var() / 2
 
 

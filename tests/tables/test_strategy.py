@@ -130,7 +130,7 @@ def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case
     assert greatest <= -best.fun * 1.01
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(4)
 @cases
 def test_residuals_within_limits_are_near_the_least_sum(case: Case) -> None:
     """By duality no mechanism within limits has less than the singular value bound of weights raised by multipliers, less these
@@ -372,6 +372,7 @@ def joint_by_force(sizes: Sequence[int], sigma_squared: dict[Axes, Fraction], ro
     )
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("case", [c for c in CASES if math.prod(c.sizes) <= 24], ids=lambda case: case.name)
 @pytest.mark.parametrize("rows", [1, 3])
 def test_the_joint_cost_under_replace_is_that_of_the_worst_pair_of_cells(case: Case, rows: int) -> None:

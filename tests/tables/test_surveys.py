@@ -101,7 +101,7 @@ def test_the_sensitivity_of_weighted_tables_is_the_largest_change_of_any_unit(
             assert residuals[place].l2_squared == (beyond**2).sum(axis=1).max()
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("finish", ["whole", "linear", "raw"])
 def test_a_cell_is_shown_where_its_released_count_reaches_the_threshold(finish: Any) -> None:
     """The same noise with and without suppression: what is shown is unchanged, and nothing else is held in the release."""
@@ -186,6 +186,7 @@ def test_the_plan_states_how_many_empty_cells_a_threshold_shows(finish: Any, los
     assert sum(shown_of.values()) > 8
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("loss", [{"rho": "0.05"}, {"epsilon": "0.5"}], ids=["rho", "epsilon"])
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 def test_intervals_of_cells_that_reach_a_threshold_cover_given_that_they_are_shown(
@@ -217,6 +218,7 @@ def count_rows(source: pa.Table) -> list[dict[str, Any]]:
     return [{**{name: row[name] for name in source.column_names}, "n": row["n_sum"]} for row in counted.to_pylist()]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("finish", ["raw", "whole"])
 def test_the_largest_counts_of_each_group_are_shown(finish: Any) -> None:
     """Against a sort of the same release with all cells; also beside a threshold, on record and read again."""
@@ -254,6 +256,7 @@ def by_count(row: dict[str, Any]) -> float:
     return -float(row["count"])
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("base", [5, "0.5"])
 @pytest.mark.parametrize("finish", ["whole", "linear", "raw"])
 def test_rounding_moves_a_cell_by_half_of_the_base_at_most(finish: Any, base: Any) -> None:

@@ -489,6 +489,7 @@ def small_table(listed: list[tuple[str | None, str, int, str]]) -> pa.Table:
     return pa.table(columns, names=["a", "b", "z", "id"])
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("measure", [sd.count(), sd.sum("z"), sd.sum(sd.col("z").clip(0, 3)), sd.count_distinct("id")])
 @pytest.mark.parametrize("max_rows", [None, pytest.param(2, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("ordered", [[], ["b"], ["a", "b"]], ids=["plain", "ordered", "both ordered"])
@@ -748,6 +749,7 @@ def test_every_area_is_the_sum_of_the_areas_in_it(loss: dict[str, Any]) -> None:
         assert min(summed.values()) >= 0
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("max_rows", [None, 2])
 @pytest.mark.parametrize("measure", [sd.count(), sd.sum("income")])
 def test_no_neighbor_moves_a_level_further_than_stated(measure: Any, max_rows: int | None) -> None:

@@ -60,6 +60,7 @@ def check_whole(whole: dict[Axes, Array], tables: Sequence[Axes]) -> None:
         assert np.array_equal(sums[0], sums[1]), (one, other)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("batch", range(10))
 def test_one_and_two_way_tables_are_always_whole(batch: int) -> None:
     """300 random workloads: few and many rows, much and little noise, axes of one key, tables within others."""

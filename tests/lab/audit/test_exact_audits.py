@@ -130,6 +130,7 @@ def test_a_sensitivity_of_half_is_found_by_replay_and_by_samples() -> None:
     assert not audit_plan(plan, samples=400).violated
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("neighbors", RELATIONS)
 def test_the_whole_ask_is_audited(neighbors: str) -> None:
     here, there = neighbor_tables(DOMAIN, neighbors=neighbors, privacy_unit="row", changed={"job": "c"})

@@ -130,6 +130,7 @@ def test_an_event_that_is_given_is_measured_on_all_samples() -> None:
     assert found.violated
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("mechanism", "here", "there", "delta"),
     [

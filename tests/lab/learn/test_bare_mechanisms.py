@@ -97,8 +97,8 @@ def test_selections_follow_their_probabilities() -> None:
 def test_randomized_response_tells_the_truth_as_often_as_it_says() -> None:
     rng = sd.Rng.seeded(5)
     for answer in (True, False):
-        told = sum(learn.randomized_response(answer, "ln3", rng=rng) is answer for _ in range(4000)) / 4000
-        assert told == pytest.approx(0.75, abs=6 * math.sqrt(0.1875 / 4000))
+        told = sum(learn.randomized_response(answer, "ln3", rng=rng) is answer for _ in range(1000)) / 1000
+        assert told == pytest.approx(0.75, abs=5 * math.sqrt(0.1875 / 1000))
 
 
 def test_sparse_vector_finds_what_is_far_above_and_stops() -> None:

@@ -226,7 +226,7 @@ SCALES = {
 }
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("scale", SCALES)
 def test_scale(scale: str) -> None:
     universe, size, query, risk = SCALES[scale]

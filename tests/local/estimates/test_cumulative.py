@@ -54,7 +54,7 @@ def _estimates(shape: str, epsilon: float, n: int, runs: int) -> list[tuple[Any,
     return out
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_cover_whatever_the_distribution(shape: str) -> None:
     """94% or more at nominal 95: 9 groups of 40 runs, each group above .8, all together at least .94.

@@ -124,6 +124,7 @@ def test_a_batch_of_second_rounds_has_the_law_of_single_ones(name: str) -> None:
         assert abs(count - n * chance) < 5.4 * (n * chance * (1 - chance)) ** 0.5
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", ROUNDS)
 def test_the_estimate_over_devices_is_unbiased(name: str) -> None:
     """3,000 devices through both rounds; each share within 5 deviations: false alarm 14 * 6e-7 < 1e-5 a protocol."""

@@ -91,6 +91,7 @@ def test_mean_intervals_cover(method: str, about: str) -> None:
     assert min(held) > 0.85
 
 
+@pytest.mark.each(4)
 @EVERY
 @pytest.mark.parametrize("epsilon", [0.5, 1, 3])
 def test_mean_epsilon_is_at_most_the_claim(method: str, epsilon: float) -> None:

@@ -20,7 +20,7 @@ from sordino.core.loss import Loss
 from sordino.core.noise.rng import Rng
 from sordino.core.source import Csv
 from sordino.errors import DeclarationError, QuestionRefused
-from sordino.reporting.synth_evaluation import evaluation_page
+from sordino.reporting.synth_evaluation import evaluation_sheet, sheet_page
 from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.correlations import Correlations
 from sordino.synth.evaluation.evaluation import Evaluation, Prediction
@@ -168,7 +168,7 @@ def test_costs_name_each_part_once_and_the_total(both: Both) -> None:
         ("prediction", "epsilon 0.1"),
         ("total", f"epsilon 1, charge {made.release.charge}"),
     ]
-    page = evaluation_page(model, made, subject="a model")
+    page = sheet_page(evaluation_sheet(model, made, subject="a model", draw=None))
     assert [page.count(f">epsilon {part}<") for part in ("0.5", "0.2", "0.1")] == [1, 2, 1]  # the two of 0.2 each once
     mixed = sd.synth.evaluate(
         model, against=protected(table, sd.ApproxDP(10, "1e-6")), epsilon=1, delta="1e-9", rows=1000

@@ -160,10 +160,21 @@ def _invert(count: int, n: int, p: float, q: float, alpha: float) -> tuple[int, 
     return min(low, n), max(high, 0)
 
 
+@lru_cache(maxsize=4096)
 def _clopper(count: int, n: int, alpha: float) -> tuple[float, float]:
     """Return Clopper and Pearson's ends for a count of n, by bisection."""
-    low, _ = bisect(lambda share: tail(count, n, n, share, 0.0) > alpha, 0.0, 1.0, relative=1e-15)
-    _, high = bisect(lambda share: 1.0 - tail(count + 1, n, n, share, 0.0) <= alpha, 0.0, 1.0, relative=1e-15)
+
+    def chance(least: int, share: float) -> float:
+        first, law = binomial_law(n, share)
+        return float(law[max(least - first, 0) :].sum())
+
+    low = 0.0
+    high = 1.0
+    # No share is too small for no support, none too large for n of them: bisection would halve down to the least float.
+    if count > 0:
+        low, _ = bisect(lambda share: chance(count, share) > alpha, 0.0, 1.0, relative=1e-15)
+    if count < n:
+        _, high = bisect(lambda share: 1.0 - chance(count + 1, share) <= alpha, 0.0, 1.0, relative=1e-15)
     return low, high
 
 
