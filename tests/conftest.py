@@ -136,6 +136,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 _STATES = itertools.count()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def state_of_wider_fixtures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the marks of ledgers that a module's fixtures open out of the user's own state, where they outlive the ledgers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SORDINO_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Keep each test's high-water marks in a directory of its own, which is there once there is one."""
