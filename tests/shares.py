@@ -120,7 +120,8 @@ class LateFiles:
         """Do not open a file while files are listed."""
         if not self._listing or not isinstance(collector, pytest.File):
             return None
-        late = LateFile.from_parent(collector, name="late")
+        # A file of Python may be collected twice, for its tests and for its doctests.
+        late = LateFile.from_parent(collector, name=type(collector).__name__)
         return pytest.CollectReport(collector.nodeid, "passed", None, [late])
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

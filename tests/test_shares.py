@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,12 +35,15 @@ def pytest_configure(config):
 @pytest.fixture(scope="session")
 def once():
     yield
-    print("the session's fixture ends")
+def pytest_terminal_summary(terminalreporter):
+    counts = [f"{name}={len(terminalreporter.stats.get(name, []))}" for name in ("passed", "failed", "skipped", "error")]
+    open("summary", "w").write(" ".join(counts))
 """
 FILES = {
     "a/test_outcomes.py": "import pytest\ndef test_passes(once): pass\ndef test_fails(once): assert 0\n"
     "@pytest.mark.deep\ndef test_deep(): pass\n",
     "a/test_empty.py": "",
+    "a/test_doctests.py": "def test_one():\n    '''A test.\n\n    >>> 1 + 1\n    2\n    '''\n",
     "b/test_import.py": "import nothing_of_this_name\ndef test_never(): pass\n",
     "b/test_skipped.py": "import pytest\npytest.skip('all of it', allow_module_level=True)\n",
     "c/test_last.py": "import pytest\n@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_cases(n, once): assert n != 2\n",
@@ -47,15 +51,17 @@ FILES = {
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_workers_run_what_is_selected_and_report_it(tmp_path: Path, workers: str) -> None:
-    """With and without workers: one file fails on import, one is skipped, one has no tests, of two others a test fails."""
-    said = _run(tmp_path, FILES, workers)
-    assert said.returncode == 1
-    assert "2 failed, 3 passed, 1 skipped, " in said.stdout
-    assert " 1 error in " in said.stdout
-    assert "ERROR b/test_import.py" in said.stdout
-    assert "FAILED a/test_outcomes.py::test_fails" in said.stdout
+def test_workers_run_what_is_selected_and_report_it(tmp_path: Path) -> None:
+    """One file fails on import, one is skipped, one has no tests, one holds doctests too; of two others a test fails."""
+    summaries = []
+    for workers in ("0", "2"):
+        done = _run(tmp_path, FILES, workers)
+        assert done.returncode == 1
+        assert "ERROR b/test_import.py" in done.stdout
+        assert "FAILED a/test_outcomes.py::test_fails" in done.stdout
+        summaries.append(dict(re.findall(r"(\w+)=(\d+)", (tmp_path / "summary").read_text(encoding="utf-8"))))
+    assert summaries[0] == summaries[1]
+    assert (summaries[0]["passed"], summaries[0]["failed"], summaries[0]["skipped"]) == ("5", "2", "1")
 
 
 @pytest.mark.deep
@@ -81,7 +87,16 @@ def _run(place: Path, files: dict[str, str], workers: str) -> subprocess.Complet
         "--continue-on-collection-errors",
         "--import-mode=importlib",
     ]
-    spread = ["-n", workers, "--dist", "loadfile", "--no-loadscope-reorder", "--max-worker-restart", "0"]
+    spread = [
+        "--doctest-modules",
+        "-n",
+        workers,
+        "--dist",
+        "loadfile",
+        "--no-loadscope-reorder",
+        "--max-worker-restart",
+        "0",
+    ]
     folder = str(Path(__file__).parent)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.run(
