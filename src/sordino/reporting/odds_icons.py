@@ -75,7 +75,7 @@ def tradeoff_of(found: TableChoice) -> Tradeoff:
     ends = [e for e in (choice.lower, choice.upper) if 0 < e < math.inf] or [1.0]
     low = min(ends) / 4
     high = max(max(ends) * 4, min(ends) * 40)
-    even = [point(low * (high / low) ** (step / 80)) for step in range(81)]
+    even = [point(low * (high / low) ** (step / 40)) for step in range(41)]
     marked = [point(e) for e in ends]
     # Where an error is far below all that is asked, nothing is seen.
     least = min(error for _, error, _ in marked) / _REACH

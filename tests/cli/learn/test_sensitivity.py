@@ -162,7 +162,7 @@ def test_a_distance_that_leads_nowhere(run: Run) -> None:
     assert "no such table" in run("sensitivity", *words, "--profile", "1:2").out
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("ending", ["svg", "png", "html", "json"])
 def test_plot(run: Run, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"out.{ending}"

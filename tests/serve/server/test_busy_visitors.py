@@ -55,13 +55,18 @@ def test_a_hundred_sign_ins_at_once_leave_every_route_answerable(
     # a sign-in for each name and address, so that no bucket refuses any of them
     names = itertools.count()
 
-    def post(url: str) -> int:
+    def post(client: httpx.Client) -> int:
         body = {"name": f"nobody{(number := next(names))}", "password": "wrong-password-x"}
-        headers = {"x-forwarded-for": f"10.0.{number}.1"}
-        return httpx.post(f"{url}/v1/session", json=body, headers=headers, timeout=300).status_code
+        return client.post("/v1/session", json=body, headers={"x-forwarded-for": f"10.0.{number}.1"}).status_code
 
-    with listening(server) as url, ThreadPoolExecutor(100) as pool:
-        tries = [pool.submit(post, url) for _ in range(100)]
+    # Connections of one client: a client each would read its certificates a hundred times.
+    limits = httpx.Limits(max_connections=100)
+    with (
+        listening(server) as url,
+        httpx.Client(base_url=url, limits=limits, timeout=300) as client,
+        ThreadPoolExecutor(100) as pool,
+    ):
+        tries = [pool.submit(post, client) for _ in range(100)]
         try:
             for path in ("/healthz", "/readyz", "/metrics", "/v1/tables", "/v1/budgets"):
                 assert httpx.get(url + path, headers=bearer(server, "ana"), timeout=300).status_code == 200

@@ -133,7 +133,12 @@ def test_every_try_at_a_password_takes_the_same_work(people: Served, monkeypatch
     assert len(set(costs)) == 1
 
 
-@pytest.mark.parametrize("costs", [{}, {"time_cost": 1, "memory_cost": 8, "parallelism": 1}, {"type": Type.I}])
+QUICK = {"time_cost": 1, "memory_cost": 8, "parallelism": 1}
+
+
+@pytest.mark.parametrize(
+    "costs", [pytest.param({}, marks=pytest.mark.deep), QUICK, {**QUICK, "time_cost": 2, "type": Type.I}]
+)
 def test_the_hash_of_nobody_costs_what_any_other_does_and_fits_no_password(costs: dict[str, Any]) -> None:
     hasher = PasswordHasher(**costs)
     made = hash_of_nobody(hasher)

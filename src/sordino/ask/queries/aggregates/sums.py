@@ -159,6 +159,9 @@ class Average:
         unit = float(parts[0].unit)
         mean = expected.mean
         centred = [float(end) for end in parts[0].ends] if mean is None else [mean / unit - parts[0].lift]
+        if not expected.mix:
+            # Noise is symmetric: where sum and count each have their own, the margin at -m is that at m.
+            centred = sorted({abs(at) for at in centred})
         margins = [ratio_margin(expected.laws, at, expected.confidence, expected.mix) for at in centred]
         return max(margins) * unit / (expected.rows or 1)
 

@@ -82,12 +82,15 @@ class DeclaredCatalog:
         self.types: dict[str, int] = {}
         # A declared value of each column, as a literal.
         self.samples: dict[str, str] = {}
-        for schema in ("cat", "inf"):
-            self._db.execute(f"CREATE SCHEMA {schema}")
+        self._db.execute("CREATE SCHEMA cat; CREATE SCHEMA inf; BEGIN")
         for name, columns in self._columns.items():
             declared = ", ".join(f'"{column}" {_KINDS[kind]}' for column, kind in columns)
             self._db.execute(f"CREATE TABLE {_place(name)} ({declared})")
+        # Rows by relation and the names of their columns, until all are inserted at once.
+        self._rows: dict[tuple[str, tuple[str, ...]], list[list[Any]]] = {}
         self._fill(tables)
+        self._insert()
+        self._db.execute("COMMIT")
         self._db.execute("SET lock_configuration = true")
 
     def names(self, text: str) -> set[str] | None:
@@ -198,10 +201,18 @@ class DeclaredCatalog:
 
     def _add(self, relation: str, **cells: Any) -> None:
         row = {**_DEFAULTS.get(relation, {}), **cells}
-        names = ", ".join(f'"{name}"' for name in row)
-        self._db.execute(
-            f"INSERT INTO {_place(relation)} ({names}) VALUES ({', '.join('?' * len(row))})", list(row.values())
-        )
+        self._rows.setdefault((relation, tuple(row)), []).append(list(row.values()))
+
+    def _insert(self) -> None:
+        """Insert all rows: a statement for each took a third of a second."""
+        for (relation, columns), rows in self._rows.items():
+            names = ", ".join(f'"{name}"' for name in columns)
+            cells = f"({', '.join('?' * len(columns))})"
+            self._db.execute(
+                f"INSERT INTO {_place(relation)} ({names}) VALUES {', '.join([cells] * len(rows))}",
+                [cell for row in rows for cell in row],
+            )
+        self._rows.clear()
 
 
 def _relations() -> Iterator[tuple[str, list[tuple[str, str]]]]:
