@@ -127,9 +127,8 @@ def poisson_regression(
 
     It is fitted by a few steps along noisy gradients, with one charge. An error beyond four spreads of the counts is cut there,
     so that no row moves a step far. `validate=4` leaves one unit in four out, and scores the model on them for 15% of the loss:
-    the R2 of its predictions, in which rows count alike. `weights` names a number of 0 or more with an upper bound, which a row
-    of the fit counts by. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted,
-    ChargedError as ask.
+    the R2 of its predictions. `weights` names a number of 0 or more with an upper bound, which a row counts by in both. Raises
+    UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
     question, predictors = poisson_question(table, y=y, x=x, assume_rows=assume_rows, weights=weights)
     if validate is not None:
