@@ -392,6 +392,18 @@ def note_weights(weights: str | None) -> tuple[str, ...]:
     return () if weights is None else (f"a row counts by {weights!r}, as a part of its upper declared bound",)
 
 
+def note_intervals(names: Sequence[str], noise: Floats | None) -> tuple[str, ...]:
+    """Return the note of the coefficients, the intercept first, whose interval noise makes infinite, and what to do about it."""
+    deviations = [] if noise is None else noise.tolist()
+    hidden = [
+        name for place, name in enumerate(("intercept", *names)) if place >= len(deviations) or deviations[place] < 0
+    ]
+    if not hidden:
+        return ()
+    whose = "no coefficient" if len(hidden) > len(names) else f"none of {', '.join(hidden)}"
+    return (f"{whose} has an interval, as noise hides it: a larger epsilon, fewer columns or more rows make one",)
+
+
 def ask_for(table: Table, question: Any, loss: LossArguments) -> Release:
     """Ask a question of a table, charged once."""
     release: Release = table.ask(question, **loss)
