@@ -209,7 +209,7 @@ def domain_of(table: Any) -> Domain:
     # Its answers are coroutines, which nobody would await: a fit would end in an error of Python's, or return one as a model.
     if inspect.iscoroutinefunction(getattr(type(table), "ask", None)):
         raise QuestionRefused(
-            "the calls of this table are awaited: write model = await table.fit_prediction(\"naive_bayes\", y=..., x=[...], "
+            'the calls of this table are awaited: write model = await table.fit_prediction("naive_bayes", y=..., x=[...], '
             "epsilon=1), which its server fits, or open the table by sd.connect"
         )
     domain: Domain = table.domain
