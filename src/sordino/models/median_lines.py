@@ -52,8 +52,8 @@ _HASHINGS = 10
 _MOST_ROWS = 3_000_000
 # The variance of a coefficient as a sample, by hashings h, is this and that over h of what the medians of one hashing would have
 # if their errors added up: several hashings are of the same rows. In simulations of 7 laws of errors and 4 of x, of 300 rows
-# and most of 3,000, the deviation so stated was 1.06 to 1.8 times that of slopes at ten hashings, and 1.15 to 1.7 at one, and .94 to 1.8
-# and .97 to 1.9 times that of intercepts.
+# and most of 3,000, the deviation so stated was 1.06 to 1.8 times that of slopes at ten hashings, 1.15 to 1.7 at one, and
+# .94 to 1.9 times that of intercepts.
 _ALL_HASHINGS = 0.2
 _ONE_HASHING = 0.3
 # The shares of the loss: how many rows and units there are, where the middle half of x lies, the medians, how far the lines are

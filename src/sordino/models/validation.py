@@ -127,7 +127,7 @@ def score_model(
 
     Rows count alike, or by the column that `weights` names, as a part of its upper declared bound.
     """
-    domain = domain_of(table)
+    domain: Any = domain_of(table)
     classes = getattr(model, "classes", ())
     if not classes:
         predicted = Grouping("predicted", _read_node(model.to_sql(), domain))

@@ -72,7 +72,7 @@ def test_models_of_a_table_whose_calls_are_awaited_are_fitted_by_its_own_call(tm
                 lambda: sd.models.plan("naive_bayes", table, **arguments),
                 lambda: sd.models.choose(["naive_bayes", "decision_tree"], table, validate=4, **arguments),
             ):
-                with pytest.raises(QuestionRefused, match="await table.fit_prediction"):
+                with pytest.raises(QuestionRefused, match=r"await table\.fit_prediction"):
                     call()
             assert await table.remaining() == before
             return before, await table.fit_prediction("naive_bayes", **arguments), await table.remaining()
