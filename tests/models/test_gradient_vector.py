@@ -541,6 +541,8 @@ def test_coefficients_have_intervals_of_the_noise_and_of_the_population(link: st
     assert type(model).from_dict(old).interval("a") == (-math.inf, math.inf)
     hidden = fit_wide(link, draw_wide(100, 1), 1, epsilon="0.01")
     assert hidden.interval("c = q") == (-math.inf, math.inf)
+    assert any("has an interval, as noise hides it: a larger epsilon" in note for note in hidden.notes)
+    assert not any("has an interval" in note for note in model.notes)
 
 
 class PlainSums:

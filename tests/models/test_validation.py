@@ -189,6 +189,35 @@ def test_scores_are_those_of_rows_that_the_model_has_not_seen(name: str, table: 
         assert of_low.share == pytest.approx(right[truth == "low"].mean(), abs=0.1)
 
 
+def open_weighted(rows: pd.DataFrame) -> sd.Curator:
+    """Return rows with a weight `u`, as a table."""
+    domain = sd.Domain({**DOMAIN.columns, "u": sd.Real(0, 4, resolution="0.1")})
+    return protect(pa.Table.from_pandas(rows, preserve_index=False), domain, budget=BUDGET, seed=5)
+
+
+@pytest.mark.parametrize("name", ["logistic of three", "counts"])
+def test_held_out_rows_count_by_their_weights(name: str) -> None:
+    """Rows that follow no line weigh nothing here, and rows that do 3 parts of 4."""
+    rows = frame()
+    score = (rows["a"].astype(float) - 20) / 10 + rows["b"]
+    follows = np.arange(len(rows)) % 2 == 0
+    rows["amount"] = np.where(follows, np.exp(score.fillna(0)) * 1000, 0).round(2)
+    rows["grade"] = np.where(follows, np.select([score < -1, score < 1], ["low", "middle"], "high"), "low")
+    rows["u"] = np.where(follows, 3.0, 0.0)
+    model_name, arguments = FITS[name]
+    arguments = {**arguments, "x": ["a", "b"], "validate": 2, "epsilon": 5000}
+    fit = getattr(sd.models, model_name)
+    weighted = fit(open_weighted(rows), **arguments, weights="u").held_out
+    alike = fit(open_weighted(rows), **arguments).held_out
+    if name == "counts":
+        assert weighted.r2 > 0.75 > 0.5 > alike.r2
+    else:
+        assert weighted.right > 0.85 > 0.75 > alike.right
+        known = rows["a"].notna()
+        # The weights of one half, as parts of the upper bound.
+        assert weighted.rows == pytest.approx(0.75 * (follows & known).sum() / 2, rel=0.1)
+
+
 def test_a_fit_that_cannot_be_scored_in_full_is_not_begun() -> None:
     table = protect(pa.Table.from_pandas(frame(60), preserve_index=False), DOMAIN, budget=sd.PureDP(1), seed=5)
     with pytest.raises(BudgetExhausted, match="nothing was charged"):
@@ -224,6 +253,20 @@ def test_the_model_that_predicts_best_is_chosen(table: sd.Curator) -> None:
     assert number.held_out.r2 > 0.5
 
 
+@pytest.mark.parametrize("y", ["yes", "amount"])
+def test_a_choice_counts_rows_by_their_weights(y: str) -> None:
+    """A column that 2 in 10 rows follow, which weigh 3, is chosen before one that the others follow, which weigh nothing."""
+    rows = frame().dropna()
+    by_a = np.arange(len(rows)) % 10 < 2
+    rows["yes"] = np.where(by_a, rows["a"] > 20, rows["b"] > 0)
+    rows["amount"] = np.where(by_a, rows["a"] * 10_000.0, 400_000 + rows["b"] * 100_000).clip(0, 10**6).round(2)
+    rows["u"] = np.where(by_a, 3.0, 0.0)
+    name, other = {"yes": ("logistic_regression", "naive_bayes"), "amount": ("linear_regression",) * 2}[y]
+    candidates: list[Any] = [(other, {"x": ["b"]}), (name, {"x": ["a"], "weights": "u"})]
+    choice = sd.models.choose(candidates, open_weighted(rows), y=y, validate=4, epsilon=2000)
+    assert choice.place == 1
+
+
 def test_a_score_that_noise_hides_is_no_number_of_that_noise() -> None:
     """The variance of `amount` is a thousandth of its squared range, so noise takes it below 0 in every second table."""
     scores = []
@@ -251,6 +294,12 @@ REFUSED: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (["naive_bayes", "logistic_regression"], {"y": "amount", "x": ["a"]}, QuestionRefused, "declared values"),
     (["naive_bayes", ("naive_bayes", {"y": "grade"})], {"y": "yes", "x": ["a"]}, DeclarationError, "y is the same"),
     (["naive_bayes", "logistic_regression"], {"y": "yes", "x": ["a"], "validate": 1}, DeclarationError, "validate"),
+    (
+        [("linear_regression", {"weights": "a"}), ("linear_regression", {"weights": "b"})],
+        {"y": "amount", "x": ["a"]},
+        DeclarationError,
+        "weights is the same",
+    ),
 ]
 
 

@@ -50,17 +50,35 @@ def check_range(*numbers: int | Fraction | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class ShrunkWeight:
+    """By what the weight of a row is cut: to `limit` // l, where l is `least` + the sum of parts * z^2 // square of each number.
+
+    `parts` * z^2 stays within 2^62, and `limit` and l within 2^53.
+    """
+
+    least: int
+    parts: int
+    squares: tuple[int, ...]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProductSums:
     """What a SELECT adds up, as its `meta["products"]` says it to engines that multiply faster than SQL.
 
-    The relation has whole numbers: fold, of 0 to `folds` - 1, w, of 0 to MOST_WEIGHT, and as many z0.. as `numbers`, each of at
-    most MOST_FACTOR; no |w z_i z_j| passes `most`, and where a z is missing w is too. The answer has a row a fold: fold, t0, the
+    `rows` selects whole numbers of 32 bits: where `weight` is None, w, of 0 to MOST_WEIGHT, which every row has else; z0.. as
+    many as `numbers`; and where `folds` is above 1, fold, of 0 to `folds` - 1. Of each number `numbers` says `times` and `less`:
+    z is `times` * what is selected - `less`, both of at most 2^52, and itself of at most MOST_FACTOR. `shrunk` says by what w is
+    cut. No |w z_i z_j| passes `most`. A row that lacks one of these takes no part. The answer has a row a fold: fold, t0, the
     sum of w, s0.. of w z_0.., and s0_0, s0_1.. of w z_i z_j for each i and each j from i on.
     """
 
-    numbers: int
+    rows: exp.Select
+    numbers: tuple[tuple[int, int], ...]
     folds: int
     most: int
+    weight: int | None = None
+    shrunk: ShrunkWeight | None = None
 
 
 @dataclass(frozen=True, slots=True)

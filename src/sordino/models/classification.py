@@ -31,6 +31,7 @@ from sordino.models.columns import (
     declared_values,
     domain_of,
     groups_of,
+    note_intervals,
     note_rows,
     note_weights,
     predictor_names,
@@ -146,7 +147,8 @@ class LogisticModel(PricedModel):
         """Return the interval of a coefficient of two classes, or of the "intercept".
 
         That of the noise is about the same regression without noise, that of the population adds what rows vary by as a sample.
-        (-inf, inf) where the noise hides it. Raises UnknownName, QuestionRefused for more than two classes, DeclarationError.
+        (-inf, inf) where the noise hides it, as `notes` say. Raises UnknownName, QuestionRefused for more than two classes,
+        DeclarationError.
         """
         if len(self.classes) != 2:
             raise QuestionRefused(
@@ -273,7 +275,7 @@ def read_logistic(
     """Return the logistic regression of a release."""
     fit = read_fit(release, question, domain)
     names = predictor_names(predictors)
-    notes = note_rows(fit.rows, len(names) + 1)
+    notes = (*note_rows(fit.rows, len(names) + 1), *note_intervals(names, fit.noise))
     held_out = None if question.folds == 1 else score_held_out(release)
     return LogisticModel(
         y,

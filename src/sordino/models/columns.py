@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -202,9 +203,15 @@ def read_predictors(domain: Domain, x: Sequence[Term], *, role: str = "x", witho
 
 
 def domain_of(table: Any) -> Domain:
-    """Return what is declared about a table; raises DeclarationError for what is none."""
+    """Return what is declared about a table; raises DeclarationError for what is none, QuestionRefused for one to be awaited."""
     if not hasattr(table, "domain") or not hasattr(table, "neighbors"):
         raise DeclarationError("is a table that answers questions, such as sd.connect(...).table(name)", key="table")
+    # Its answers are coroutines, which nobody would await: a fit would end in an error of Python's, or return one as a model.
+    if inspect.iscoroutinefunction(getattr(type(table), "ask", None)):
+        raise QuestionRefused(
+            'the calls of this table are awaited: write model = await table.fit_prediction("naive_bayes", y=..., x=[...], '
+            "epsilon=1), which its server fits, or open the table by sd.connect"
+        )
     domain: Domain = table.domain
     return domain
 
@@ -390,6 +397,18 @@ def note_rows(rows: float, parameters: int) -> tuple[str, ...]:
 def note_weights(weights: str | None) -> tuple[str, ...]:
     """Return the note of what a row counts by; none where rows count alike."""
     return () if weights is None else (f"a row counts by {weights!r}, as a part of its upper declared bound",)
+
+
+def note_intervals(names: Sequence[str], noise: Floats | None) -> tuple[str, ...]:
+    """Return the note of the coefficients, the intercept first, whose interval noise makes infinite, and what to do about it."""
+    deviations = [] if noise is None else noise.tolist()
+    hidden = [
+        name for place, name in enumerate(("intercept", *names)) if place >= len(deviations) or deviations[place] < 0
+    ]
+    if not hidden:
+        return ()
+    whose = "no coefficient" if len(hidden) > len(names) else f"none of {', '.join(hidden)}"
+    return (f"{whose} has an interval, as noise hides it: a larger epsilon, fewer columns or more rows make one",)
 
 
 def ask_for(table: Table, question: Any, loss: LossArguments) -> Release:

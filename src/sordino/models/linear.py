@@ -204,7 +204,10 @@ def linear_regression(
         for group in fitted.hidden_groups
     ]
     if fitted.kept < 1:
-        notes.append(f"most of what is predicted may be noise: all coefficients are shrunk to {100 * fitted.kept:.0f}%")
+        notes.append(
+            f"most of what is predicted may be noise: all coefficients are shrunk to {100 * fitted.kept:.0f}%, and none has an "
+            "interval; a larger epsilon, fewer columns or more rows make one"
+        )
     return replace(
         fitted.finish(y, predictors, moments, provenance_of(release, tuple(notes)), held_out), weights=weights
     )

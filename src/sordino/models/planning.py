@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from sordino.core.errors import DeclarationError, arg
 from sordino.core.loss import Loss, read_loss
-from sordino.models.columns import Table
+from sordino.models.columns import Table, domain_of
 from sordino.models.registry import LOSS_ARGUMENTS, arguments_of, load_fit
 
 
@@ -49,6 +49,8 @@ def plan(model: str, table: Table, **arguments: Any) -> ModelPlan:
     for name, parameter in takes.items():
         if parameter.default is parameter.empty and name not in stated:
             raise DeclarationError(f"is missing: {model} needs it", key=name)
+    # Of the table itself, before the fit sees one whose calls end it.
+    domain_of(table)
     try:
         load_fit(model)(_UnaskedTable(table), **stated, **loss)
     except _FirstQuestion as first:

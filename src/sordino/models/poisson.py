@@ -24,6 +24,7 @@ from sordino.models.columns import (
     check_rows,
     domain_of,
     groups_of,
+    note_intervals,
     note_rows,
     note_weights,
     predictor_names,
@@ -67,7 +68,8 @@ class PoissonModel(PricedModel):
         """Return the interval of a coefficient, or of the "intercept".
 
         That of the noise is about the same regression without noise; that of the population adds what rows vary by as a sample
-        where the variance of a count is its mean. (-inf, inf) where the noise hides it. Raises UnknownName, DeclarationError.
+        where the variance of a count is its mean. (-inf, inf) where the noise hides it, as `notes` say. Raises UnknownName,
+        DeclarationError.
         """
         values = {"intercept": self.intercept, **self.coefficients}
         if name not in values:
@@ -127,9 +129,8 @@ def poisson_regression(
 
     It is fitted by a few steps along noisy gradients, with one charge. An error beyond four spreads of the counts is cut there,
     so that no row moves a step far. `validate=4` leaves one unit in four out, and scores the model on them for 15% of the loss:
-    the R2 of its predictions, in which rows count alike. `weights` names a number of 0 or more with an upper bound, which a row
-    of the fit counts by. Raises UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted,
-    ChargedError as ask.
+    the R2 of its predictions. `weights` names a number of 0 or more with an upper bound, which a row counts by in both. Raises
+    UnknownName, QuestionRefused or DeclarationError before anything is spent; BudgetExhausted, ChargedError as ask.
     """
     question, predictors = poisson_question(table, y=y, x=x, assume_rows=assume_rows, weights=weights)
     if validate is not None:
@@ -146,7 +147,9 @@ def poisson_regression(
         names,
         fit.slopes_from_first(),
         fit.constant + sum(float(values[0]) for values in fit.values),
-        provenance_of(release, (*note_weights(weights), *note_rows(fit.rows, len(names) + 1))),
+        provenance_of(
+            release, (*note_weights(weights), *note_rows(fit.rows, len(names) + 1), *note_intervals(names, fit.noise))
+        ),
         noise=fit.noise,
         sample=fit.sample,
         weights=weights,

@@ -28,7 +28,7 @@ from sordino.ask.queries.sql.parse import parse_question, sql
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused, arg
 from sordino.core.loss import Loss, LossArguments, read_loss
 from sordino.core.release import Release
-from sordino.models.columns import check_folds, domain_of
+from sordino.models.columns import check_folds, domain_of, require_weight
 from sordino.models.held_out import (
     HeldOut,
     HeldOutClasses,
@@ -64,17 +64,20 @@ def fit_validated(fit: Callable[..., Any], table: Any, folds: int, loss: LossArg
     check_covered(table, loss)
     model = fit(take_fold(table, folds, others=True), **arguments, **take_part(loss, 1 - SCORING))
     note = f"fitted without one unit in {folds}, which are scored for {_percent(SCORING)} of the loss"
-    return add_scores(model, table, folds, take_part(loss, SCORING), read_loss(**loss), note)
+    weights = arguments.get("weights")
+    return add_scores(model, table, folds, take_part(loss, SCORING), read_loss(**loss), note, weights=weights)
 
 
-def add_scores(model: Any, table: Any, folds: int, loss: LossArguments, total: Loss, note: str) -> Any:
+def add_scores(
+    model: Any, table: Any, folds: int, loss: LossArguments, total: Loss, note: str, *, weights: str | None
+) -> Any:
     """Return a model with its scores on held-out units, which cost this much `total` in all.
 
     A model of such numbers that its prediction is no question is returned without, and says so: it is paid for.
     """
     notes = (*model.notes, note)
     try:
-        held_out = score_model(model, table, folds, loss)
+        held_out = score_model(model, table, folds, loss, weights=weights)
     except QuestionRefused as refusal:
         held_out = None
         notes = (*notes, f"the held-out units could not be scored, and that part of the loss was not spent: {refusal}")
@@ -117,13 +120,19 @@ def _percent(share: Fraction) -> str:
 # ---- Scores of one model
 
 
-def score_model(model: Any, table: Any, folds: int, loss: LossArguments) -> HeldOut | HeldOutScores | HeldOutClasses:
-    """Return how well a model predicts the units that were held out: R2, AUC and calibration, or the share that is right."""
-    domain = domain_of(table)
+def score_model(
+    model: Any, table: Any, folds: int, loss: LossArguments, *, weights: str | None = None
+) -> HeldOut | HeldOutScores | HeldOutClasses:
+    """Return how well a model predicts the units that were held out: R2, AUC and calibration, or the share that is right.
+
+    Rows count alike, or by the column that `weights` names, as a part of its upper declared bound.
+    """
+    domain: Any = domain_of(table)
     classes = getattr(model, "classes", ())
     if not classes:
         predicted = Grouping("predicted", _read_node(model.to_sql(), domain))
-        question = MomentMatrix((predicted, Grouping(model.y, Name(model.y))))
+        weight = None if weights is None else require_weight(domain, weights)
+        question = MomentMatrix((predicted, Grouping(model.y, Name(model.y))), weight=weight)
         held = take_fold(table, folds, others=False)
         release = held.ask(question, **loss)
         (moments,) = read_moments(release, question, held.domain)
@@ -133,7 +142,7 @@ def score_model(model: Any, table: Any, folds: int, loss: LossArguments) -> Held
         first, second = model.scores_sql()
         edges = _edges(is_share=getattr(model, "ranks_by_shares", False))
         score = f"BIN(LEAST(GREATEST({second} - ({first}), {edges[0]}), {edges[-1]}), {', '.join(edges)})"
-        rows = _count_held(table, f"{target} AS y, {score} AS score", folds, loss)
+        rows = _count_held(table, f"{target} AS y, {score} AS score", folds, loss, weights)
         places = {float(edge): place for place, edge in enumerate(edges)}
         # A row without a score has a cell missing.
         cells = [
@@ -143,7 +152,7 @@ def score_model(model: Any, table: Any, folds: int, loss: LossArguments) -> Held
     else:
         # A row without a prediction is predicted wrong.
         right = f"CASE WHEN {_is_right(model)} THEN 'right' ELSE 'wrong' END"
-        rows = _count_held(table, f"{target} AS y, {right} AS score", folds, loss)
+        rows = _count_held(table, f"{target} AS y, {right} AS score", folds, loss, weights)
         cells = [(row["y"], int(row["score"] == "right"), row["count"]) for row in rows.rows]
         size = 2
     counts = np.zeros((len(classes), size))
@@ -152,14 +161,19 @@ def score_model(model: Any, table: Any, folds: int, loss: LossArguments) -> Held
             counts[classes.index(label), place] = value
     estimate: Any = rows.outputs[0].estimate
     deviation = math.sqrt(float(estimate.law.variance())) * float(estimate.unit)
+    if weights is not None:
+        heaviest = float(domain[weights].upper)
+        counts /= heaviest
+        deviation /= heaviest
     if size == 2:
         return score_classes(counts, deviation, tuple(map(str, classes)), confidence=0.95)
     return score_counts(counts, deviation, confidence=0.95)
 
 
-def _count_held(table: Any, keys: str, folds: int, loss: LossArguments) -> Release:
-    """Ask for the held-out rows by some keys."""
-    text = f"SELECT {round_numbers(keys)}, COUNT(*) AS count FROM data GROUP BY y, score"
+def _count_held(table: Any, keys: str, folds: int, loss: LossArguments, weights: str | None) -> Release:
+    """Ask for the held-out rows, or for the sum of their weights, by some keys."""
+    total = "COUNT(*)" if weights is None else f"SUM({quote_name(weights)})"
+    text = f"SELECT {round_numbers(keys)}, {total} AS count FROM data GROUP BY y, score"
     if len(text) > _LONGEST:
         raise QuestionRefused("its prediction is too long to be a question: name fewer columns")
     question: Any = parse_question(sql(text), table="data", columns=list(domain_of(table)))
@@ -248,6 +262,7 @@ def choose(candidates: Sequence[Any], table: Any, *, validate: int, **arguments:
     A candidate is a model's name, or (name, its own arguments); `arguments` are those that they share: y, x and the loss. All
     are fitted to the other units, for equal parts of 85% of the loss; 10% chooses by the number of held-out rows that are
     predicted right, or, of numbers, by how near predictions are, in tenths of the declared range of y; 5% scores the winner.
+    Where some candidates have `weights`, the same for all that do, held-out rows count by them in the scores of all.
     The units of the two parts are disjoint, by a public hash; a row moves a score by 1 at most, whatever the model.
     (Report noisy max: Dwork and Roth 2014, section 3.3.)
 
@@ -259,13 +274,14 @@ def choose(candidates: Sequence[Any], table: Any, *, validate: int, **arguments:
     loss: Any = {name: arguments[name] for name in LOSS_ARGUMENTS if name in arguments}
     total = read_loss(**loss)
     domain = domain_of(table)
+    weights = _shared_weights(named)
     others = take_fold(table, validate, others=True)
     check_covered(table, loss)
     models = [load_fit(name)(others, **own, **each) for name, own in named]
     scored = []
     for place, model in enumerate(models):
         with contextlib.suppress(QuestionRefused):
-            score = _score_row(model, domain)
+            score = _score_row(model, domain, weights)
             score.parts(domain, table.neighbors)
             scored.append((place, score))
     note = f"chosen among {', '.join(name for name, _ in named)} by one unit in {validate}, for {_percent(SCORING)} of the loss"
@@ -282,7 +298,8 @@ def choose(candidates: Sequence[Any], table: Any, *, validate: int, **arguments:
         place = scored[best][0]
     if len(scored) < len(named):
         note += "; those whose predictions are no question took no part"
-    model = add_scores(models[place], table, validate, take_part(loss, SCORING - CHOOSING), total, note)
+    rest = take_part(loss, SCORING - CHOOSING)
+    model = add_scores(models[place], table, validate, rest, total, note, weights=weights)
     return ModelChoice(place, named[place][0], model, tuple(name for name, _ in named))
 
 
@@ -312,9 +329,19 @@ def _prepare_choice(
     domain_of(table)
     if len({str(own.get("y")) for _, own in named}) > 1:
         raise DeclarationError("is the same for all candidates", key="y")
+    _shared_weights(named)
     take_fold(table, validate, others=True)
     each = take_part(loss, (1 - SCORING) / len(named))
     return named, each, [plan(name, table, **own, **each) for name, own in named]
+
+
+def _shared_weights(named: Sequence[tuple[str, Mapping[str, Any]]]) -> str | None:
+    """Return the column by which held-out rows count in the scores of all candidates; raises DeclarationError for two."""
+    names = {own.get("weights") for _, own in named} - {None}
+    if len(names) > 1:
+        raise DeclarationError("is the same for all candidates that have it: rows count by one number", key="weights")
+    weights: str | None = names.pop() if names else None
+    return weights
 
 
 def _check_several(candidates: Any) -> Sequence[Any]:
@@ -342,11 +369,18 @@ def _read_candidate(candidate: Any, shared: Mapping[str, Any]) -> tuple[str, dic
     return name, own
 
 
-def _score_row(model: Any, domain: Any) -> RowScore:
-    """Return what a row adds to a model's score: 1 where its class is predicted, or how near the prediction of a number is."""
+def _score_row(model: Any, domain: Any, weights: str | None) -> RowScore:
+    """Return what a row adds to a model's score: 1 where its class is predicted, or how near the prediction of a number is.
+
+    With weights it adds as much of that as its weight is of the upper declared bound, in steps.
+    """
+    weight = "" if weights is None else f" * {quote_name(weights)} * {1 / float(domain[weights].upper)!r}"
     if getattr(model, "classes", ()):
-        return RowScore(_read_node(_is_right(model), domain, condition=True))
+        right = _is_right(model)
+        if weights is None:
+            return RowScore(_read_node(right, domain, condition=True))
+        return RowScore(_read_node(f"CASE WHEN {right} THEN FLOOR({_STEPS}{weight}) ELSE 0 END", domain), _STEPS)
     column = domain[model.y]
     far = float(column.upper - column.lower) * float(_FAR)
     near = f"1 - LEAST(ABS({quote_name(model.y)} - ({model.to_sql()})) * {1 / far!r}, 1)"
-    return RowScore(_read_node(f"FLOOR({_STEPS} * ({near}))", domain), _STEPS)
+    return RowScore(_read_node(f"FLOOR({_STEPS} * ({near}){weight})", domain), _STEPS)

@@ -60,6 +60,30 @@ def test_models_that_predict_are_fitted_there_and_are_local_ones(tmp_path: Path)
             sd.models.kmeans(table, columns=["age"], clusters=2, rng=sd.Rng.seeded(1), epsilon=1)
 
 
+def test_models_of_a_table_whose_calls_are_awaited_are_fitted_by_its_own_call(tmp_path: Path) -> None:
+    async def fit(url: str, token: str) -> tuple[Any, Any, Any]:
+        async with sd.connect_async(url, token=token) as far:
+            table: Any = far.table()
+            before = await table.remaining()
+            arguments: dict[str, Any] = {"y": "sex", "x": ["age"], "epsilon": 1}
+            for call in (
+                lambda: sd.models.kmeans(table, columns=["age"], clusters=2, epsilon=1),
+                lambda: sd.models.logistic_regression(table, **arguments),
+                lambda: sd.models.plan("naive_bayes", table, **arguments),
+                lambda: sd.models.choose(["naive_bayes", "decision_tree"], table, validate=4, **arguments),
+            ):
+                with pytest.raises(QuestionRefused, match=r"await table\.fit_prediction"):
+                    call()
+            assert await table.remaining() == before
+            return before, await table.fit_prediction("naive_bayes", **arguments), await table.remaining()
+
+    with far_project(tmp_path, epsilon="9") as (server, url):
+        before, model, left = asyncio.run(fit(url, server.tokens["rich"]))
+        assert before.epsilon - left.epsilon == 1
+        assert model.classes == ("f", "m")
+        assert model.predict_proba({"age": [30, 50]}).shape == (2, 2)
+
+
 def test_refusals_are_those_of_a_local_fit_and_cost_nothing(tmp_path: Path) -> None:
     with far_project(tmp_path) as (server, url), sd.connect(url, token=server.tokens["ana"]) as far:
         table = far.table()

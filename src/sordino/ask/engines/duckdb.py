@@ -256,10 +256,8 @@ class DuckDBEngine:
         """Return DuckDB's text of a tree; nothing is read."""
         source = select.args.get("from_") or select.args.get("from")
         products = select.meta.get("products")
-        if products is not None and source is not None:
-            from sordino.ask.engines.product_sums import select_factors
-
-            return Statement(write_tree(select_factors(products, source.this)), products=products)
+        if products is not None:
+            return Statement(write_tree(products.rows), products=products)
         return Statement(
             write_tree(select),
             _is_one_row(select),

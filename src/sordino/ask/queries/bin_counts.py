@@ -21,9 +21,8 @@ from sordino.ask.queries.moment_matrix import (
     MomentMatrix,
     ScaledNumber,
     compile_moments,
-    prepare_columns,
+    read_rows,
     round_sensitivity,
-    weight_of,
 )
 from sordino.ask.queries.queryable import Scan
 from sordino.core.domain import Domain
@@ -133,24 +132,24 @@ def _select_counts(compiled: CompiledMoments, counts: BinCounts, on: Primitives)
     """Return the rows, or their weights, in each bin: k0.., `left_out`, t0; by no column t0 alone."""
     from sqlglot import exp
 
-    numbers, codes, weights = prepare_columns(compiled, on, weight_of(compiled))
+    read = read_rows(compiled, on)
     cells: list[Any] = []
     if counts.bins:
-        for number, build in zip(compiled.numbers, numbers, strict=True):
+        for number, cell in zip(compiled.numbers, read.numbers, strict=True):
             # Steps from the lower bound are even multiples of `times`: bin b holds the values v with v bins // values = b.
-            above = exp.Paren(this=exp.Add(this=build, expression=whole(number.width)))
+            above = exp.Paren(this=exp.Add(this=number.place(cell), expression=whole(number.width)))
             scaled = exp.Paren(this=exp.Mul(this=above, expression=whole(bins_of(number, counts.bins))))
             cells.append(exp.IntDiv(this=scaled, expression=whole(2 * number.times * values_of(number))))
-    cells += [codes[place] for place in counts.categories]
+    cells += [read.codes[place] for place in counts.categories]
     inner = [exp.alias_(exp.Paren(this=cell), f"k{i}", copy=False) for i, cell in enumerate(cells)]
-    inner += [exp.alias_(weight, "u", copy=False) for weight in weights]
+    inner += [exp.alias_(weight, "u", copy=False) for weight in read.weights]
     rows = (
         exp.Select(expressions=inner or [exp.alias_(whole(0), "k0", copy=False)])
-        .from_(on.source(), copy=False)
+        .from_(read.source, copy=False)
         .subquery("sordino_binned", copy=False)
     )
     # Not `total`, which names steps of the rows: these have been selected.
-    total: Any = exp.Sum(this=exp.column("u")) if weights else exp.Count(this=exp.Star())
+    total: Any = exp.Sum(this=exp.column("u")) if read.weights else exp.Count(this=exp.Star())
     keys = [exp.column(f"k{i}") for i in range(len(cells))]
     if not keys:
         return exp.Select(expressions=[exp.alias_(total, "t0")]).from_(rows)

@@ -29,7 +29,7 @@ from sordino.ask.queries.queryable import Scan
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors, Sensitivity
-from sordino.core.primitives import MOST_WEIGHT, Primitives, ProductSums
+from sordino.core.primitives import MOST_WEIGHT, Primitives, ProductSums, ShrunkWeight
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,15 +137,38 @@ class ScaledNumber:
         """How much the column changes by one step, in its own unit."""
         return float(self.by * self.number.unit / (2 * self.times))
 
-    def build(self, on: Primitives) -> exp.Expression:
-        """Return the SQL of the step."""
+    @property
+    def _origin(self) -> int:
+        """Where reading starts: at 0, where the number's own steps are read and are of 32 bits, else at its lower bound."""
+        most = max(abs(self.low), abs(self.low + self.width // self.times))
+        return 0 if self.by == 1 and most < 1 << 31 else self.low
+
+    def read(self, on: Primitives) -> exp.Expression:
+        """Return the SQL of what the step is computed from, a whole number of 32 bits."""
         from sqlglot import exp
 
-        above = exp.Paren(this=exp.Sub(this=exp.Paren(this=self.number.build(on)), expression=whole(self.low)))
+        cell: exp.Expression = exp.Paren(this=self.number.build(on))
+        if self._origin:
+            cell = exp.Paren(this=exp.Sub(this=cell, expression=whole(self._origin)))
         if self.by > 1:
-            above = exp.Paren(this=exp.IntDiv(this=above, expression=whole(self.by)))
-        doubled = exp.Paren(this=exp.Mul(this=above, expression=whole(2 * self.times)))
-        tree: exp.Expression = exp.Paren(this=exp.Sub(this=doubled, expression=whole(self.width)))
+            cell = exp.Paren(this=exp.IntDiv(this=cell, expression=whole(self.by)))
+        return cell
+
+    def line(self, center: int = 0) -> tuple[int, int]:
+        """Return the two numbers by which what is read becomes a step from a center: it is times the first, less the second."""
+        return 2 * self.times, 2 * self.times * (self.low - self._origin) + self.width + center
+
+    def build(self, on: Primitives) -> exp.Expression:
+        """Return the SQL of the step."""
+        return self.place(self.read(on))
+
+    def place(self, cell: exp.Expression, center: int = 0) -> exp.Expression:
+        """Return the SQL of the step from a center, of what is read."""
+        from sqlglot import exp
+
+        times, less = self.line(center)
+        multiple = exp.Paren(this=exp.Mul(this=cell.copy(), expression=whole(times)))
+        tree: exp.Expression = exp.Paren(this=exp.Sub(this=multiple, expression=whole(less)))
         return tree
 
 
@@ -452,7 +475,7 @@ class FirstLook:
             exact_look.append(int(row[f"s{i}"] or 0) * PARTS // (number.width * one))
         for i, number in enumerate(compiled.numbers):
             # Three halves of the sum of squares less half the rows.
-            exact_square = 2 * int(row[f"q{i}"] or 0) - exact_rows * number.width**2
+            exact_square = 2 * int(row[f"s{i}_{i}"] or 0) - exact_rows * number.width**2
             exact_look.append(3 * PARTS * exact_square // (4 * number.width**2 * one))
         return [exact_look]
 
@@ -513,48 +536,110 @@ class MomentVector:
 # ---- The SQL of its scans
 
 
-def prepare_columns(compiled: CompiledMoments, on: Primitives, beside: Sequence[Build] = ()) -> list[list[Any]]:
-    """Return the SQL of each number's step, each category's code and what is read beside, of rows that have all of them."""
+@dataclass(frozen=True, slots=True)
+class ReadRows:
+    """The SQL of the rows that have all columns: each number as it is read, codes, what is read beside, the weight, the fold."""
+
+    source: exp.Expression
+    numbers: Sequence[exp.Expression]
+    codes: Sequence[exp.Expression]
+    others: Sequence[exp.Expression]
+    weights: Sequence[exp.Expression]
+    fold: exp.Expression
+
+
+def read_rows(compiled: CompiledMoments, on: Primitives, beside: Sequence[Build] = (), folds: int = 1) -> ReadRows:
+    """Return the SQL of the rows of a question, in `folds` or in one."""
     from sqlglot import exp
 
-    numbers = [number.build(on) for number in compiled.numbers]
+    numbers = [number.read(on) for number in compiled.numbers]
     codes = [declared.row_code(on) for declared in compiled.categories]
     others = [build(on) for build in beside]
+    weights = [] if compiled.weight is None else [compiled.weight.build(on)]
     if compiled.droppable:
         # A step is missing where its number is, which need not be scaled to say so.
         plain_numbers = [number.number.build(on) for number in compiled.numbers]
         present = [
             exp.Not(this=exp.Is(this=exp.Paren(this=part.copy()), expression=exp.Null()))
-            for part in (*plain_numbers, *codes, *others)
+            for part in (*plain_numbers, *codes, *others, *weights)
         ]
         on.keep(cast(exp.Expression, exp.and_(*present, copy=False)))
-    return [numbers, codes, others]
+    fold: exp.Expression = whole(0)
+    if folds > 1:
+        first = exp.EQ(this=exp.Paren(this=on.chunk(folds)), expression=whole(0))
+        fold = exp.Paren(this=exp.Case(ifs=[exp.If(this=first, true=whole(0))], default=whole(1)))
+    return ReadRows(on.source(), numbers, codes, others, weights, fold)
 
 
-def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
-    """Return the rows t0, and the sums s0.. and squares q0.. of all numbers, in steps."""
+def _sum_products(compiled: CompiledMoments, read: ReadRows, frame: Frame | None = None) -> ProductSums:
+    """Return what is to be added up of rows as they are read, for engines that multiply faster than SQL.
+
+    Without a frame it is the first look: steps from the middle of the bounds, in one fold, by each row's own weight alone.
+    """
+    cells: list[Any] = [*read.weights, *read.numbers]
+    names = [*(["w"] if read.weights else []), *(f"z{i}" for i in range(len(read.numbers)))]
+    if frame is None:
+        weight = 1 if compiled.weight is None else WEIGHT
+        lines = tuple(number.line() for number in compiled.numbers)
+        most = weight * max((number.width for number in compiled.numbers), default=0) ** 2
+        rows = _select_narrow(cells, names, read.source)
+        return ProductSums(rows, lines, 1, most, None if read.weights else weight)
+    if compiled.halves > 1:
+        cells.append(read.fold)
+        names.append("fold")
+    lines = tuple(number.line(center) for number, center in zip(compiled.numbers, frame.centers, strict=True))
+    squares = tuple(scale**2 for scale in frame.scales)
+    shrunk = ShrunkWeight(_least_length(compiled), LENGTH, squares, math.floor(frame.limit * LENGTH) * WEIGHT)
+    rows = _select_narrow(cells, names, read.source)
+    most = compiled.most_product(frame)
+    return ProductSums(rows, lines, compiled.halves, most, None if read.weights else WEIGHT, shrunk)
+
+
+def _sum_weighted(compiled: CompiledMoments, rows: exp.Subquery, frame: Frame) -> ProductSums:
+    """Return what is to be added up of weighted rows, for engines that multiply faster than SQL."""
+    names = ["w", *(f"z{i}" for i in range(len(compiled.numbers)))]
+    names += ["fold"] if compiled.halves > 1 else []
+    narrow = _select_narrow([_column(name) for name in names], names, rows)
+    lines = ((1, 0),) * len(compiled.numbers)
+    return ProductSums(narrow, lines, compiled.halves, compiled.most_product(frame))
+
+
+def _select_narrow(cells: Sequence[Any], names: Sequence[str], source: exp.Expression) -> exp.Select:
+    """Return a SELECT of whole numbers of 32 bits; a row with one that is missing takes no part in what is added up."""
     from sqlglot import exp
 
-    numbers, _, weights = prepare_columns(compiled, on, weight_of(compiled))
-    inner = [exp.alias_(number, f"z{i}", copy=False) for i, number in enumerate(numbers)] or [
-        exp.alias_(whole(0), "z0", copy=False)
-    ]
-    inner += [exp.alias_(weight, "u", copy=False) for weight in weights]
-    rows = exp.Select(expressions=inner).from_(on.source(), copy=False)
-    factors = [exp.column("u") for _ in weights]
-    # Not `total`, which names steps of the rows: these have been selected.
-    total = exp.Sum(this=factors[0].copy()) if factors else exp.Count(this=exp.Star())
-    outer = [exp.alias_(total, "t0", copy=False)]
-    for i, cell in enumerate(_name_columns("z", len(numbers))):
-        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell)), f"s{i}", copy=False))
-        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell, cell)), f"q{i}", copy=False))
-    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows", copy=False), copy=False)
+    items = [exp.alias_(exp.cast(cell.copy(), "INT"), name) for cell, name in zip(cells, names, strict=True)]
+    select: exp.Select = exp.Select(expressions=items).from_(source.copy(), copy=False)
     return select
 
 
-def weight_of(compiled: CompiledMoments) -> list[Build]:
-    """Return the SQL of the weight of a row, if rows are weighted, as what is read beside the columns."""
-    return [] if compiled.weight is None else [compiled.weight.build]
+def _least_length(compiled: CompiledMoments) -> int:
+    """Return the squared length of a row at all centers, in parts, with one more for each number whose square is rounded down."""
+    return LENGTH * (1 + len(compiled.categories)) + len(compiled.numbers)
+
+
+def _select_look(compiled: CompiledMoments, on: Primitives) -> exp.Select:
+    """Return the rows t0, and the sums s0.. and squares s0_0.. of all numbers, in steps."""
+    from sqlglot import exp
+
+    read = read_rows(compiled, on)
+    steps = [number.place(cell) for number, cell in zip(compiled.numbers, read.numbers, strict=True)]
+    inner = [exp.alias_(step, f"z{i}", copy=False) for i, step in enumerate(steps)] or [
+        exp.alias_(whole(0), "z0", copy=False)
+    ]
+    inner += [exp.alias_(weight, "u") for weight in read.weights]
+    rows = exp.Select(expressions=inner).from_(read.source, copy=False)
+    factors = [exp.column("u") for _ in read.weights]
+    # Not `total`, which names steps of the rows: these have been selected.
+    total = exp.Sum(this=factors[0].copy()) if factors else exp.Count(this=exp.Star())
+    outer = [exp.alias_(total, "t0", copy=False)]
+    for i, cell in enumerate(_name_columns("z", len(steps))):
+        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell)), f"s{i}", copy=False))
+        outer.append(exp.alias_(exp.Sum(this=_multiply(*factors, cell, cell)), f"s{i}_{i}", copy=False))
+    select: exp.Select = exp.Select(expressions=outer).from_(rows.subquery("sordino_rows", copy=False), copy=False)
+    if steps:
+        select.meta["products"] = _sum_products(compiled, read)
+    return select
 
 
 def _multiply(*factors: Any) -> Any:
@@ -567,24 +652,24 @@ def weighted_rows(
     compiled: CompiledMoments, frame: Frame, on: Primitives, beside: Sequence[Build] = ()
 ) -> exp.Subquery:
     """Return the rows: fold, w (the weight in parts), z0.. (numbers less their centers, in steps), k0.. (codes) and b0..."""
+    return _weigh_rows(compiled, frame, read_rows(compiled, on, beside, compiled.question.folds))
+
+
+def _weigh_rows(compiled: CompiledMoments, frame: Frame, read: ReadRows) -> exp.Subquery:
     from sqlglot import exp
 
-    numbers, codes, others = prepare_columns(compiled, on, [*beside, *weight_of(compiled)])
-    weights = others[len(beside) :]
-    fold: Any = whole(0)
-    if compiled.halves == 2:
-        first = exp.EQ(this=exp.Paren(this=on.chunk(compiled.question.folds)), expression=whole(0))
-        fold = exp.Paren(this=exp.Case(ifs=[exp.If(this=first, true=whole(0))], default=whole(1)))
-    inner = [exp.alias_(fold, "fold", copy=False)]
-    for i, number in enumerate(numbers):
-        inner.append(exp.alias_(exp.Sub(this=number, expression=whole(frame.centers[i])), f"z{i}", copy=False))
-    inner += [exp.alias_(code, f"k{i}", copy=False) for i, code in enumerate(codes)]
-    inner += [exp.alias_(other, f"b{i}", copy=False) for i, other in enumerate(others[: len(beside)])]
-    inner += [exp.alias_(weight, "u") for weight in weights]
-    rows = exp.Select(expressions=inner).from_(on.source(), copy=False).subquery("sordino_centered", copy=False)
-    cells = _name_columns("z", len(numbers))
-    # The squared length, rounded up: one part more for each number whose square is rounded down.
-    length: Any = whole(LENGTH * (1 + len(codes)) + len(cells))
+    steps = [
+        number.place(cell, center)
+        for number, cell, center in zip(compiled.numbers, read.numbers, frame.centers, strict=True)
+    ]
+    inner = [exp.alias_(read.fold, "fold")]
+    inner += [exp.alias_(step, f"z{i}", copy=False) for i, step in enumerate(steps)]
+    inner += [exp.alias_(code, f"k{i}") for i, code in enumerate(read.codes)]
+    inner += [exp.alias_(other, f"b{i}") for i, other in enumerate(read.others)]
+    inner += [exp.alias_(weight, "u") for weight in read.weights]
+    rows = exp.Select(expressions=inner).from_(read.source, copy=False).subquery("sordino_centered", copy=False)
+    cells = _name_columns("z", len(steps))
+    length: Any = whole(_least_length(compiled))
     for cell, scale in zip(cells, frame.scales, strict=True):
         square = exp.Paren(
             this=exp.Mul(
@@ -592,10 +677,10 @@ def weighted_rows(
             )
         )
         length = exp.Add(this=length, expression=exp.Paren(this=exp.IntDiv(this=square, expression=whole(scale**2))))
-    names = [exp.column("fold"), *(cell.copy() for cell in cells), *_name_columns("k", len(codes))]
-    names += _name_columns("b", len(beside))
+    names = [exp.column("fold"), *(cell.copy() for cell in cells), *_name_columns("k", len(read.codes))]
+    names += _name_columns("b", len(read.others))
     measured = (
-        exp.Select(expressions=[*names, *(exp.column("u") for _ in weights), exp.alias_(length, "l")])
+        exp.Select(expressions=[*names, *(exp.column("u") for _ in read.weights), exp.alias_(length, "l")])
         .from_(rows, copy=False)
         .subquery("sordino_measured", copy=False)
     )
@@ -604,17 +689,21 @@ def weighted_rows(
     # The denominator is never 0, also where an engine computes both sides.
     shrunk = exp.IntDiv(this=whole(limit * WEIGHT), expression=exp.column("l"))
     weight = exp.Case(ifs=[exp.If(this=within, true=whole(WEIGHT))], default=exp.Paren(this=shrunk))
-    for own in (exp.column("u") for _ in weights):
+    for own in (exp.column("u") for _ in read.weights):
         lighter = exp.LT(this=own, expression=exp.paren(weight))
         weight = exp.Case(ifs=[exp.If(this=lighter, true=own.copy())], default=exp.Paren(this=weight.copy()))
     columns = [*(name.copy() for name in names), exp.alias_(weight, "w")]
     return exp.Select(expressions=columns).from_(measured, copy=False).subquery("sordino_rows", copy=False)
 
 
-def _name_columns(prefix: str, count: int) -> list[Any]:
+def _column(name: str) -> Any:
     from sqlglot import exp
 
-    return [exp.column(f"{prefix}{i}") for i in range(count)]
+    return exp.column(name)
+
+
+def _name_columns(prefix: str, count: int) -> list[Any]:
+    return [_column(f"{prefix}{i}") for i in range(count)]
 
 
 def _weigh(numbers: Sequence[int]) -> exp.Expression:
@@ -629,15 +718,22 @@ def _weigh(numbers: Sequence[int]) -> exp.Expression:
 
 
 def _select_products_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
-    return select_products(compiled, weighted_rows(compiled, frame, on), frame)
+    read = read_rows(compiled, on, folds=compiled.question.folds)
+    products = _sum_products(compiled, read, frame)
+    return select_products(compiled, _weigh_rows(compiled, frame, read), frame, products)
 
 
 def _select_by_values_in(compiled: CompiledMoments, frame: Frame, on: Primitives) -> exp.Select:
     return select_by_values(compiled, weighted_rows(compiled, frame, on))
 
 
-def select_products(compiled: CompiledMoments, rows: exp.Subquery, frame: Frame) -> exp.Select:
-    """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts."""
+def select_products(
+    compiled: CompiledMoments, rows: exp.Subquery, frame: Frame, products: ProductSums | None = None
+) -> exp.Select:
+    """Return the weighted sums of all numbers and products: fold, t0 (rows), s0.. and s0_0.., in steps and parts.
+
+    `products` says the same of rows that are yet to be weighed.
+    """
     from sqlglot import exp
 
     outer = [exp.column("fold"), exp.alias_(_weigh(()), "t0", copy=False)]
@@ -646,7 +742,9 @@ def select_products(compiled: CompiledMoments, rows: exp.Subquery, frame: Frame)
             name = "s" + "_".join(map(str, block.numbers))
             outer.append(exp.alias_(_weigh(block.numbers), name, copy=False))
     select: exp.Select = exp.Select(expressions=outer).from_(rows, copy=False)
-    select.meta["products"] = ProductSums(len(compiled.numbers), compiled.halves, compiled.most_product(frame))
+    # Without numbers there is nothing to multiply.
+    if compiled.numbers:
+        select.meta["products"] = products or _sum_weighted(compiled, rows, frame)
     # In place, as a copy of the tree would not have it.
     return select.group_by(exp.column("fold"), copy=False)
 
