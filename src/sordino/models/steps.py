@@ -24,7 +24,8 @@ from sordino.ask.queries.gradient_vector import (
 )
 from sordino.ask.queries.moment_matrix import PARTS, FirstLook, Frame, MomentVector, ScaledNumber
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
+from sordino.core.estimates.table_cells import standard_quantile
 from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import Loss, PureDP
 from sordino.core.noise.laws import NoiseLaw
@@ -261,8 +262,9 @@ class PreparedSteps:
             curvature = _Curvature.of(curved_moments, self.question.link, most, noise)
             if curvature.is_long(gradient):
                 curvature = curvature.hide()
-            coefficients, covariance = curvature.step(coefficients, gradient, noise, move(coefficients, gradient))
-            deviations = curvature.deviations(self.compiled, frame, covariance)
+            otherwise = move(coefficients, gradient)
+            coefficients, draws, rest = curvature.step(coefficients, gradient, noise, otherwise)
+            deviations = curvature.deviations(self.compiled, frame, draws, rest)
         assert output is not None
         return coefficients, output, deviations, moments.rows
 
@@ -287,7 +289,7 @@ class PreparedSteps:
     def _unknown(self, frame: Frame) -> list[tuple[str, Fraction | None]]:
         """Return the deviations of coefficients of whose noise nothing is known."""
         unknown = _Curvature.none(self.compiled.cells)
-        return unknown.deviations(self.compiled, frame, unknown.inverse)
+        return unknown.deviations(self.compiled, frame, unknown.inverse, unknown.inverse[0])
 
     def _rank(self, queryable: Queryable, left: Fraction) -> tuple[Frame, Floats, Output, float]:
         """Return a frame, the coefficients after two steps from the mean of y, the last gradient and the rows, for what is left.
@@ -488,36 +490,47 @@ class _Curvature:
         size = self.moments.size
         return replace(self, inverse=np.zeros((size, size)), hidden=np.eye(size))
 
-    def step(self, coefficients: Floats, gradient: Floats, noise: float, otherwise: Floats) -> tuple[Floats, Floats]:
-        """Return the coefficients after a step of Newton's, and the covariance of their noise.
+    def step(
+        self, coefficients: Floats, gradient: Floats, noise: float, otherwise: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the coefficients after a step of Newton's, how their noise follows from independent draws, and what is left out.
 
         In hidden directions they go where they went `otherwise`. The gradient's noise moves them by the inverse times it; that of
-        the curvature, to first order, by the inverse times it times the step. What Newton's step leaves out is about half of
-        the step times how far it moves scores, in the mean over the rows, and stands in the covariance too: the logistic function
-        and the exponential change their slope by no more than that part.
+        the curvature, to first order, by the inverse times it times the step: a column for each number released, in its deviations
+        (coefficients, draws). What Newton's step leaves out is about half of the step times how far it moves scores, in the mean
+        over the rows, and is of the size of the third array (coefficients,): the logistic function and the exponential change
+        their slope by no more than that part.
         """
         moved = -self.inverse @ gradient
         result = coefficients + moved + self.hidden @ (otherwise - coefficients)
-        covariance = noise**2 * self.inverse @ self.inverse
-        covariance = covariance + self.factor**2 * self.moments.spread(self.inverse, moved)
+        curved = self.factor * math.sqrt(self.moments.variance) * self.moments.weigh(self.inverse, moved)
+        draws = np.concatenate([noise * self.inverse, curved], axis=1)
         scores = max(float(moved @ self.moments.matrix @ moved), 0.0) / self.moments.rows
-        covariance = covariance + min(scores, 1.0) / 4 * np.outer(moved, moved)
-        return np.clip(result, -MOST_COEFFICIENT, MOST_COEFFICIENT), covariance
+        rest = math.sqrt(min(scores, 1.0)) / 2 * moved
+        return np.clip(result, -MOST_COEFFICIENT, MOST_COEFFICIENT), draws, rest
 
     def deviations(
-        self, compiled: CompiledSteps, frame: Frame, covariance: Floats
+        self, compiled: CompiledSteps, frame: Frame, draws: Floats, rest: Floats
     ) -> list[tuple[str, Fraction | None]]:
         """Return the deviation of the constant and of each slope, in own units, by the noise and by the rows as a sample.
 
-        None of a coefficient that the noise hides. Of rows as a sample the inverse of the information is the covariance.
+        None of a coefficient that the noise hides. Of rows as a sample the inverse of the information is the covariance. Of the
+        noise the excess kurtosis is returned too, which says how far from normal it is: a sum of w X of independent Laplace draws
+        X of variance 1 has 3 sum w^4 / (sum w^2)^2.
         """
-        contrasts = _contrasts(compiled, frame)
         parts: list[tuple[str, Fraction | None]] = []
-        for i, contrast in enumerate(contrasts):
+        for i, contrast in enumerate(_contrasts(compiled, frame)):
             is_hidden = float(contrast @ self.hidden @ contrast) >= _HIDDEN * float(contrast @ contrast)
-            for words, matrix in (("noise", covariance), ("sample", self.inverse / self.counts)):
-                variance = max(float(contrast @ matrix @ contrast), 0.0)
-                parts.append((f"{words} of coefficient {i}", None if is_hidden else Fraction(math.sqrt(variance))))
+            squares = (contrast @ draws) ** 2
+            variance = float(squares.sum()) + float(contrast @ rest) ** 2
+            sample = max(float(contrast @ self.inverse @ contrast), 0.0) / self.counts
+            is_laplace = self.moments is not None and self.moments.laplace and variance > 0
+            kurtosis = 3 * float((squares**2).sum()) / variance**2 if is_laplace else 0.0
+            numbers = {"noise": math.sqrt(variance), "sample": math.sqrt(sample), "kurtosis": kurtosis}
+            parts += [
+                (f"{words} of coefficient {i}", None if is_hidden else Fraction(number))
+                for words, number in numbers.items()
+            ]
         return parts
 
 
@@ -550,7 +563,8 @@ def _contrasts(compiled: CompiledSteps, frame: Frame) -> Floats:
 class SteppedFit:
     """The coefficients of a release of a regression by steps: of 1, the numbers in their own units, and all declared values.
 
-    `noise` and `sample` (1 + slopes,) are deviations of the constant and of the slopes, -1 where the noise hides one.
+    `noise` and `sample` (1 + slopes,) are deviations of the constant and of the slopes, -1 where the noise hides one; `kurtosis`
+    is the excess kurtosis of the noise.
     """
 
     constant: float
@@ -559,6 +573,7 @@ class SteppedFit:
     rows: float
     noise: Floats
     sample: Floats
+    kurtosis: Floats
 
     def slopes_from_first(self) -> Floats:
         """Return the slopes of the numbers, and of each category how far its values but the first lie above the first."""
@@ -581,26 +596,39 @@ def read_fit(release: Release, question: SteppedRegression, domain: Any) -> Step
     for declared in compiled.columns.categories:
         values.append(coefficients[at : at + len(declared.labels)])
         at += len(declared.labels)
-    noise, sample = (
+    noise, sample, kurtosis = (
         np.array([-1.0 if value is None else float(value) for name, value in release.chosen if name.startswith(words)])
-        for words in ("noise of coefficient ", "sample of coefficient ")
+        for words in ("noise of coefficient ", "sample of coefficient ", "kurtosis of coefficient ")
     )
-    return SteppedFit(float(coefficients[0] - slopes @ centers), slopes, tuple(values), chosen[-1], noise, sample)
+    return SteppedFit(
+        float(coefficients[0] - slopes @ centers), slopes, tuple(values), chosen[-1], noise, sample, kurtosis
+    )
 
 
 def coefficient_interval(
-    place: int, value: float, noise: Floats, sample: Floats, *, confidence: float, of: str
+    model: Any, values: dict[str, float], name: str, confidence: float, of: str
 ) -> tuple[float, float]:
-    """Return the interval of a coefficient, by the place of its deviations: of the noise, or of the population beside it.
+    """Return the interval of one of the `values` of a model, in order: of the noise, or of the population beside it.
 
-    (-inf, inf) where the noise hides it, as in models of files that were written before there were any. Raises DeclarationError.
+    (-inf, inf) where the noise hides it, as in models of files that were written before there were any. The noise is taken for
+    the law of its variance and kurtosis: few Laplace draws reach further than a normal one. Raises UnknownName, DeclarationError.
     """
+    if name not in values:
+        raise UnknownName(f"no coefficient {name!r:.60}; {nearest(str(name), values)}")
     if of not in ("noise", "population"):
         raise DeclarationError("is noise or population", key="of")
     if isinstance(confidence, bool) or not 0 < confidence < 1:
         raise DeclarationError("lies between 0 and 1, such as 0.95", key="confidence")
-    if len(noise) <= place or noise[place] < 0:
+    place = list(values).index(name)
+    if model.noise is None or model.sample is None or len(model.noise) <= place or model.noise[place] < 0:
         return -math.inf, math.inf
-    deviation = float(noise[place]) if of == "noise" else math.hypot(float(noise[place]), float(sample[place]))
-    margin = normal_quantile(confidence) * deviation
-    return value - margin, value + margin
+    variance = float(model.noise[place]) ** 2
+    # A file of before says nothing of the kurtosis.
+    excess = 0.0 if model.kurtosis is None else float(model.kurtosis[place])
+    if of == "population":
+        every = variance + float(model.sample[place]) ** 2
+        # That of a sum falls with the square of the part that the noise has in the variance.
+        excess *= (variance / every) ** 2 if every > 0 else 1.0
+        variance = every
+    margin = standard_quantile(confidence, min(round(excess, 6), 3.0)) * math.sqrt(variance)
+    return values[name] - margin, values[name] + margin
