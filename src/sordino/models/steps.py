@@ -52,8 +52,8 @@ STEPS = {"logistic": 3, "poisson": 5}
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
 # A first look has up to so much of that share where a pure epsilon is small.
 _MOST_LOOK = Fraction(7, 10)
-# A look of a logistic regression is one of bins up to this pure epsilon: scales that are far too wide, as sums over loose bounds
-# find, hide what columns say.
+# Where neighbors replace a row, a look of a logistic regression is one of bins up to this pure epsilon: scales that are far too
+# wide, as sums over loose bounds find, hide what columns say.
 _LOGISTIC_BINS = Fraction(3, 50)
 # The share that finds the curvature where the last step begins, by which its noise is known in each coefficient.
 _CURVE = {"pure": Fraction(3, 20), "rho": Fraction(1, 10)}
@@ -388,7 +388,8 @@ def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> Prepa
     compiled = compile_steps(question, forecast.domain)
     start_loss = take_share(forecast.loss, _start_share(forecast.loss))
     look_share = choose_look_share(start_loss, _MOST_LOOK)
-    bins_epsilon = _LOGISTIC_BINS if question.link == "logistic" else BINS_EPSILON
+    is_noisier = question.link == "logistic" and forecast.neighbors.relation == "replace"
+    bins_epsilon = _LOGISTIC_BINS if is_noisier else BINS_EPSILON
     start = prepare_moments(question.moments, forecast, start_loss, look_share, bins_epsilon)
     prepared = PreparedSteps(question, compiled, forecast.loss, start, 0.0, 0.0)
     step_share, held_share = prepared.shares
