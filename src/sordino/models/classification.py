@@ -16,7 +16,7 @@ from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.ask.queries.moment_matrix import MomentMatrix
 from sordino.ask.queries.tabulation import Tabulation, tabulate
 from sordino.core.domain import Boolean, Category, Column, Domain, Integer, Real
-from sordino.core.errors import QuestionRefused, UnknownName, nearest
+from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.table_cells import BY_COLUMNS, name_table
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.core.release import Release
@@ -123,6 +123,7 @@ class LogisticModel(PricedModel):
     noise: Floats | None = None
     sample: Floats | None = None
     weights: str | None = None
+    kurtosis: Floats | None = None
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -156,12 +157,7 @@ class LogisticModel(PricedModel):
             )
         values = {"intercept": float(self.constants[1] - self.constants[0])}
         values |= dict(zip(self.names, (self.slopes[1] - self.slopes[0]).tolist(), strict=True))
-        if name not in values:
-            raise UnknownName(f"no coefficient {name!r:.60}; {nearest(str(name), values)}")
-        noise = np.zeros(0) if self.noise is None else self.noise
-        sample = np.zeros(0) if self.sample is None else self.sample
-        place = list(values).index(name)
-        return coefficient_interval(place, values[name], noise, sample, confidence=confidence, of=of)
+        return coefficient_interval(self, values, name, confidence, of)
 
     def predict_proba(self, frame: Any) -> Floats:
         """Return the probability of each class, in declared order: (rows, classes), nan where a column is missing."""
@@ -288,6 +284,7 @@ def read_logistic(
         held_out,
         fit.noise,
         fit.sample,
+        kurtosis=fit.kurtosis,
     )
 
 

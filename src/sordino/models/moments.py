@@ -43,7 +43,7 @@ LOOK_EPSILON = Fraction(1, 40)
 _MOST_LOOK = Fraction(1, 4)
 # Where a look has no more than this, so much of it counts the rows beforehand; and where the mean of a number would have noise of
 # that part of half of its range, bins say where numbers lie, in place of sums and squares.
-_BINS_EPSILON = Fraction(1, 20)
+BINS_EPSILON = Fraction(1, 20)
 _COUNT = Fraction(1, 5)
 _ROUGH = 0.01
 # How sure bins are of what they count: products ask more than gradients, since they suffer more from scales that are too narrow.
@@ -221,10 +221,15 @@ class PreparedMoments:
 
 
 def prepare_moments(
-    question: MomentMatrix, forecast: NoiseForecast, share: Loss | None = None, look_share: Fraction | None = None
+    question: MomentMatrix,
+    forecast: NoiseForecast,
+    share: Loss | None = None,
+    look_share: Fraction | None = None,
+    bins_epsilon: Fraction = BINS_EPSILON,
 ) -> PreparedMoments:
     """Return how a moment matrix is answered for a loss, that of the forecast unless it is a part of another question's.
 
+    A look of a pure epsilon up to `bins_epsilon` may be one of bins.
     Raises QuestionRefused where it has no private answer.
     """
     loss = forecast.loss if share is None else share
@@ -235,7 +240,7 @@ def prepare_moments(
     rest = Fraction(1)
     if compiled.numbers:
         places = look_share
-        if isinstance(loss, PureDP) and loss.epsilon * look_share <= _BINS_EPSILON:
+        if isinstance(loss, PureDP) and loss.epsilon * look_share <= bins_epsilon:
             places *= 1 - _COUNT
             (bins,) = forecast.laws(BinCounts(question, MOST_BINS), take_share(loss, places))
         (look,) = forecast.laws(FirstLook(question), take_share(loss, places))

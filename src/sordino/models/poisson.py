@@ -13,7 +13,7 @@ from sordino.ask.queries.aggregation import Grouping
 from sordino.ask.queries.expressions.nodes import Name
 from sordino.ask.queries.gradient_vector import SteppedRegression
 from sordino.core.domain import Column, Integer, Real
-from sordino.core.errors import QuestionRefused, UnknownName, nearest
+from sordino.core.errors import QuestionRefused
 from sordino.core.loss import LossArguments, show_arguments
 from sordino.models.columns import (
     Floats,
@@ -58,6 +58,7 @@ class PoissonModel(PricedModel):
     noise: Floats | None = None
     sample: Floats | None = None
     weights: str | None = None
+    kurtosis: Floats | None = None
 
     @property
     def coefficients(self) -> Mapping[str, float]:
@@ -72,12 +73,7 @@ class PoissonModel(PricedModel):
         DeclarationError.
         """
         values = {"intercept": self.intercept, **self.coefficients}
-        if name not in values:
-            raise UnknownName(f"no coefficient {name!r:.60}; {nearest(str(name), values)}")
-        noise = np.zeros(0) if self.noise is None else self.noise
-        sample = np.zeros(0) if self.sample is None else self.sample
-        place = list(values).index(name)
-        return coefficient_interval(place, values[name], noise, sample, confidence=confidence, of=of)
+        return coefficient_interval(self, values, name, confidence, of)
 
     @property
     def most(self) -> float:
@@ -153,6 +149,7 @@ def poisson_regression(
         noise=fit.noise,
         sample=fit.sample,
         weights=weights,
+        kurtosis=fit.kurtosis,
     )
 
 

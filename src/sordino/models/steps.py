@@ -24,7 +24,8 @@ from sordino.ask.queries.gradient_vector import (
 )
 from sordino.ask.queries.moment_matrix import PARTS, FirstLook, Frame, MomentVector, ScaledNumber
 from sordino.ask.queries.queryable import ExpectedColumn, NoiseForecast, Queryable, ReleaseContent
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.core.errors import DeclarationError, QuestionRefused, UnknownName, nearest
+from sordino.core.estimates.table_cells import standard_quantile
 from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.loss import Loss, PureDP
 from sordino.core.noise.laws import NoiseLaw
@@ -32,6 +33,7 @@ from sordino.core.release import Key, Output, Release
 from sordino.models.bin_look import MOST_BINS, SURE_BINS, choose_bins, find_spreads
 from sordino.models.design import RIDGE, soften
 from sordino.models.moments import (
+    BINS_EPSILON,
     Floats,
     NoisyMoments,
     PreparedMoments,
@@ -50,6 +52,9 @@ STEPS = {"logistic": 3, "poisson": 5}
 _START = {"pure": Fraction(7, 20), "rho": Fraction(1, 4)}
 # A first look has up to so much of that share where a pure epsilon is small.
 _MOST_LOOK = Fraction(7, 10)
+# Where neighbors replace a row, a look of a logistic regression is one of bins up to this pure epsilon: scales that are far too
+# wide, as sums over loose bounds find, hide what columns say.
+_LOGISTIC_BINS = Fraction(3, 50)
 # The share that finds the curvature where the last step begins, by which its noise is known in each coefficient.
 _CURVE = {"pure": Fraction(3, 20), "rho": Fraction(1, 10)}
 # Newton's step is taken where the gradient's noise moves a coefficient by less than this part of 1, and where scores move by less
@@ -85,6 +90,11 @@ _ONE_STEP = 0.15
 # errors are cut at that part of 1, as few rows are so wrong.
 _WAYS = (0.7, 0.5)
 _SECOND_CUT = Fraction(3, 4)
+# Where no slope would have an interval and the noise of a gradient, over all coefficients, is more than this part of the rows,
+# two steps by the moments have all that is left, in these parts. With less noise three steps were better on houses, diamonds and
+# Adult, by which this part was chosen.
+_RANKED = 0.035
+_RANK_SHARES = (Fraction(1, 4), Fraction(3, 4))
 # A direction moves hardly where so many deviations of the noise of all steps would move its coefficient by 1.
 _CAUTION = 0.6
 
@@ -100,6 +110,7 @@ class PreparedSteps:
     unit_noise: float
     count_noise: float
     bins: NoiseLaw | None = None
+    curve_noise: float = 0.0
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -237,7 +248,10 @@ class PreparedSteps:
         released = self.start.release_in(queryable, moments_frame)
         moments = moments_of(released.outputs[0].estimate, self.start.compiled, moments_frame)[-1]
         fit = _Start.of(moments, self.compiled, self.unit_noise * math.sqrt(self.limit))
-        step_share, _ = self.shares
+        step_share, held_share = self.shares
+        if self._is_faint(moments.rows, _RANKED) and self._hides(fit, frame):
+            left = 1 - _start_share(self.loss) - held_share
+            return *self._rank_by(queryable, frame, fit, left), self._unknown(frame), moments.rows
         coefficients = fit.coefficients
         output: Output | None = None
         deviations: list[tuple[str, Fraction | None]] = []
@@ -261,10 +275,41 @@ class PreparedSteps:
             curvature = _Curvature.of(curved_moments, self.question.link, most, noise)
             if curvature.is_long(gradient):
                 curvature = curvature.hide()
-            coefficients, covariance = curvature.step(coefficients, gradient, noise, move(coefficients, gradient))
-            deviations = curvature.deviations(self.compiled, frame, covariance)
+            otherwise = move(coefficients, gradient)
+            coefficients, draws, rest = curvature.step(coefficients, gradient, noise, otherwise)
+            deviations = curvature.deviations(self.compiled, frame, draws, rest)
         assert output is not None
         return coefficients, output, deviations, moments.rows
+
+    def _hides(self, fit: _Start, frame: Frame) -> bool:
+        """Return whether no slope would have an interval, since the noise of the curvature would hide part of each."""
+        least = max(RIDGE * 0.25 * self.curve_noise * math.sqrt(self.compiled.cells), self._noise_of_step / _SURE)
+        hidden = fit.vectors[:, fit.curvatures <= least]
+        slopes = _contrasts(self.compiled, frame)[1:]
+        return bool((((slopes @ hidden) ** 2).sum(axis=1) >= _HIDDEN * (slopes**2).sum(axis=1)).all())
+
+    @property
+    def _noise_of_step(self) -> float:
+        """The deviation of the gradient of one step."""
+        return self.unit_noise * math.sqrt(self.limit)
+
+    def _rank_by(self, queryable: Queryable, frame: Frame, fit: _Start, left: Fraction) -> tuple[Floats, Output]:
+        """Return the coefficients after two steps by the moments, and the last gradient, for what is left of the loss.
+
+        They rank rows: without intervals no loss is kept for the curvature, and the second gradient, whose noise stays, has more.
+        """
+        coefficients = fit.coefficients
+        share = 1 / (1 + math.exp(-float(coefficients[0])))
+        output: Output | None = None
+        # At the mean of y no row is further from its class than the likelier class is likely.
+        for part, cut in zip(_RANK_SHARES, (max(share, 1 - share), float(_SECOND_CUT)), strict=True):
+            vector = GradientVector(self.question, frame, _whole(coefficients), cut=min(math.ceil(cut * ERROR), ERROR))
+            output = queryable.release(vector, take_share(self.loss, left * part)).outputs[0]
+            law: Any = output.estimate
+            noise = math.sqrt(float(law.law.variance())) * float(law.unit)
+            coefficients = replace(fit, inverse=fit.invert(noise)).step(coefficients, numbers_of(output.estimate))
+        assert output is not None
+        return coefficients, output
 
     def _is_faint(self, rows: float, most: float) -> bool:
         """Return whether a gradient's noise is so large a part of the rows that two steps with all that is left are better."""
@@ -287,7 +332,7 @@ class PreparedSteps:
     def _unknown(self, frame: Frame) -> list[tuple[str, Fraction | None]]:
         """Return the deviations of coefficients of whose noise nothing is known."""
         unknown = _Curvature.none(self.compiled.cells)
-        return unknown.deviations(self.compiled, frame, unknown.inverse)
+        return unknown.deviations(self.compiled, frame, unknown.inverse, unknown.inverse[0])
 
     def _rank(self, queryable: Queryable, left: Fraction) -> tuple[Frame, Floats, Output, float]:
         """Return a frame, the coefficients after two steps from the mean of y, the last gradient and the rows, for what is left.
@@ -342,7 +387,10 @@ def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> Prepa
         raise QuestionRefused("a linear regression is fitted to moments: sd.models.linear_regression")
     compiled = compile_steps(question, forecast.domain)
     start_loss = take_share(forecast.loss, _start_share(forecast.loss))
-    start = prepare_moments(question.moments, forecast, start_loss, choose_look_share(start_loss, _MOST_LOOK))
+    look_share = choose_look_share(start_loss, _MOST_LOOK)
+    is_noisier = question.link == "logistic" and forecast.neighbors.relation == "replace"
+    bins_epsilon = _LOGISTIC_BINS if is_noisier else BINS_EPSILON
+    start = prepare_moments(question.moments, forecast, start_loss, look_share, bins_epsilon)
     prepared = PreparedSteps(question, compiled, forecast.loss, start, 0.0, 0.0)
     step_share, held_share = prepared.shares
     vectors = [query for query in prepared.queries() if isinstance(query, (GradientVector, ScoreCounts))]
@@ -352,10 +400,13 @@ def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> Prepa
     if question.folds > 1:
         (count_law,) = forecast.laws(vectors[1], take_share(forecast.loss, held_share))
         count_noise = math.sqrt(float(count_law.variance()))
+    matrix = CurvatureMatrix(question, vectors[0].frame, vectors[0].coefficients)
+    (curve,) = forecast.laws(matrix, take_share(forecast.loss, prepared.curve_share))
+    curve_noise = math.sqrt(float(curve.variance())) / PARTS
     bins: NoiseLaw | None = None
     if question.link == "logistic" and compiled.columns.numbers:
         (bins,) = forecast.laws(BinCounts(question.moments, MOST_BINS), take_share(forecast.loss, _PLACES))
-    return PreparedSteps(question, compiled, forecast.loss, start, unit_noise, count_noise, bins)
+    return PreparedSteps(question, compiled, forecast.loss, start, unit_noise, count_noise, bins, curve_noise)
 
 
 def _start_share(loss: Loss) -> Fraction:
@@ -376,12 +427,22 @@ def _describe_coefficients(compiled: CompiledSteps) -> list[str]:
 
 @dataclass(frozen=True)
 class _Start:
-    """Where the steps begin, the inverse of the curvature by which each goes, and the `total` of counts in errors of 1."""
+    """Where the steps begin, the inverse of the curvature by which each goes, and the `total` of counts in errors of 1.
+
+    `vectors` are the directions of the curvature (columns), and `curvatures` those at the mean of y.
+    """
 
     coefficients: Floats
     inverse: Floats
     most_error: int
     total: float | None
+    vectors: Floats
+    curvatures: Floats
+
+    def invert(self, noise: float) -> Floats:
+        """Return the inverse of the curvature for one step along a gradient with noise of this deviation, in errors of 1."""
+        by = self.curvatures / (self.curvatures**2 + (_CAUTION * noise) ** 2)
+        return (self.vectors * by) @ self.vectors.T
 
     @classmethod
     def of(cls, moments: NoisyMoments, compiled: CompiledSteps, gradient_noise: float) -> _Start:
@@ -406,6 +467,7 @@ class _Start:
         most_error = 1
         counts = 1.0
         total = None
+        flatter = 1.0
         if compiled.question.link == "logistic":
             # The target is the last category, of two values.
             share = min(max(float(matrix[0, -1] / moments.rows), 1e-4), 1 - 1e-4)
@@ -414,7 +476,8 @@ class _Start:
             # The noise of the products explains a part by itself.
             sums = float((products**2 / lifted).sum()) - moments.variance * float((1 / lifted).sum())
             explained = (sums / moments.rows - share**2) / (share * (1 - share))
-            curvature = share * (1 - share) * max(min(1.0 - explained, _FLATTER), _FLATTEST)
+            curvature = share * (1 - share)
+            flatter = max(min(1.0 - explained, _FLATTER), _FLATTEST)
         else:
             place = 1 + numbers
             target = moments.compiled.numbers[-1]
@@ -433,8 +496,9 @@ class _Start:
             curvature = _STEEPER * mean
             total = mean * moments.rows / counts
         curvatures = curvature * lifted
-        by = counts * curvatures / (curvatures**2 + _CAUTION**2 * steps * (counts * gradient_noise) ** 2)
-        return cls(coefficients, (vectors * by) @ vectors.T, most_error, total)
+        flattened = flatter * curvatures
+        by = counts * flattened / (flattened**2 + _CAUTION**2 * steps * (counts * gradient_noise) ** 2)
+        return cls(coefficients, (vectors * by) @ vectors.T, most_error, total, vectors, curvatures)
 
     def step(self, coefficients: Floats, gradient: Floats) -> Floats:
         """Return the coefficients after one step against a gradient, in rows."""
@@ -488,36 +552,47 @@ class _Curvature:
         size = self.moments.size
         return replace(self, inverse=np.zeros((size, size)), hidden=np.eye(size))
 
-    def step(self, coefficients: Floats, gradient: Floats, noise: float, otherwise: Floats) -> tuple[Floats, Floats]:
-        """Return the coefficients after a step of Newton's, and the covariance of their noise.
+    def step(
+        self, coefficients: Floats, gradient: Floats, noise: float, otherwise: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return the coefficients after a step of Newton's, how their noise follows from independent draws, and what is left out.
 
         In hidden directions they go where they went `otherwise`. The gradient's noise moves them by the inverse times it; that of
-        the curvature, to first order, by the inverse times it times the step. What Newton's step leaves out is about half of
-        the step times how far it moves scores, in the mean over the rows, and stands in the covariance too: the logistic function
-        and the exponential change their slope by no more than that part.
+        the curvature, to first order, by the inverse times it times the step: the second array (coefficients, draws) has a column
+        for each number released, in its deviations. What Newton's step leaves out is about half of the step times how far it
+        moves scores, in the mean over the rows, and is of the size of the third array (coefficients,): the logistic function and
+        the exponential change their slope by no more than that part.
         """
         moved = -self.inverse @ gradient
         result = coefficients + moved + self.hidden @ (otherwise - coefficients)
-        covariance = noise**2 * self.inverse @ self.inverse
-        covariance = covariance + self.factor**2 * self.moments.spread(self.inverse, moved)
+        curved = self.factor * math.sqrt(self.moments.variance) * self.moments.weigh(self.inverse, moved)
+        draws = np.concatenate([noise * self.inverse, curved], axis=1)
         scores = max(float(moved @ self.moments.matrix @ moved), 0.0) / self.moments.rows
-        covariance = covariance + min(scores, 1.0) / 4 * np.outer(moved, moved)
-        return np.clip(result, -MOST_COEFFICIENT, MOST_COEFFICIENT), covariance
+        rest = math.sqrt(min(scores, 1.0)) / 2 * moved
+        return np.clip(result, -MOST_COEFFICIENT, MOST_COEFFICIENT), draws, rest
 
     def deviations(
-        self, compiled: CompiledSteps, frame: Frame, covariance: Floats
+        self, compiled: CompiledSteps, frame: Frame, draws: Floats, rest: Floats
     ) -> list[tuple[str, Fraction | None]]:
         """Return the deviation of the constant and of each slope, in own units, by the noise and by the rows as a sample.
 
-        None of a coefficient that the noise hides. Of rows as a sample the inverse of the information is the covariance.
+        None of a coefficient that the noise hides. Of rows as a sample the inverse of the information is the covariance. Of the
+        noise the excess kurtosis is returned too, which says how far from normal it is: a sum of w X of independent Laplace draws
+        X of variance 1 has 3 sum w^4 / (sum w^2)^2.
         """
-        contrasts = _contrasts(compiled, frame)
         parts: list[tuple[str, Fraction | None]] = []
-        for i, contrast in enumerate(contrasts):
+        for i, contrast in enumerate(_contrasts(compiled, frame)):
             is_hidden = float(contrast @ self.hidden @ contrast) >= _HIDDEN * float(contrast @ contrast)
-            for words, matrix in (("noise", covariance), ("sample", self.inverse / self.counts)):
-                variance = max(float(contrast @ matrix @ contrast), 0.0)
-                parts.append((f"{words} of coefficient {i}", None if is_hidden else Fraction(math.sqrt(variance))))
+            squares = (contrast @ draws) ** 2
+            variance = float(squares.sum()) + float(contrast @ rest) ** 2
+            sample = max(float(contrast @ self.inverse @ contrast), 0.0) / self.counts
+            is_laplace = self.moments is not None and self.moments.laplace and variance > 0
+            kurtosis = 3 * float((squares**2).sum()) / variance**2 if is_laplace else 0.0
+            numbers = {"noise": math.sqrt(variance), "sample": math.sqrt(sample), "kurtosis": kurtosis}
+            parts += [
+                (f"{words} of coefficient {i}", None if is_hidden else Fraction(number))
+                for words, number in numbers.items()
+            ]
         return parts
 
 
@@ -550,7 +625,8 @@ def _contrasts(compiled: CompiledSteps, frame: Frame) -> Floats:
 class SteppedFit:
     """The coefficients of a release of a regression by steps: of 1, the numbers in their own units, and all declared values.
 
-    `noise` and `sample` (1 + slopes,) are deviations of the constant and of the slopes, -1 where the noise hides one.
+    `noise` and `sample` (1 + slopes,) are deviations of the constant and of the slopes, -1 where the noise hides one; `kurtosis`
+    is the excess kurtosis of the noise.
     """
 
     constant: float
@@ -559,6 +635,7 @@ class SteppedFit:
     rows: float
     noise: Floats
     sample: Floats
+    kurtosis: Floats
 
     def slopes_from_first(self) -> Floats:
         """Return the slopes of the numbers, and of each category how far its values but the first lie above the first."""
@@ -581,26 +658,39 @@ def read_fit(release: Release, question: SteppedRegression, domain: Any) -> Step
     for declared in compiled.columns.categories:
         values.append(coefficients[at : at + len(declared.labels)])
         at += len(declared.labels)
-    noise, sample = (
+    noise, sample, kurtosis = (
         np.array([-1.0 if value is None else float(value) for name, value in release.chosen if name.startswith(words)])
-        for words in ("noise of coefficient ", "sample of coefficient ")
+        for words in ("noise of coefficient ", "sample of coefficient ", "kurtosis of coefficient ")
     )
-    return SteppedFit(float(coefficients[0] - slopes @ centers), slopes, tuple(values), chosen[-1], noise, sample)
+    return SteppedFit(
+        float(coefficients[0] - slopes @ centers), slopes, tuple(values), chosen[-1], noise, sample, kurtosis
+    )
 
 
 def coefficient_interval(
-    place: int, value: float, noise: Floats, sample: Floats, *, confidence: float, of: str
+    model: Any, values: dict[str, float], name: str, confidence: float, of: str
 ) -> tuple[float, float]:
-    """Return the interval of a coefficient, by the place of its deviations: of the noise, or of the population beside it.
+    """Return the interval of one of the `values` of a model, in order: of the noise, or of the population beside it.
 
-    (-inf, inf) where the noise hides it, as in models of files that were written before there were any. Raises DeclarationError.
+    (-inf, inf) where the noise hides it, as in models of files that were written before there were any. The noise is taken for
+    the law of its variance and kurtosis: few Laplace draws reach further than a normal one. Raises UnknownName, DeclarationError.
     """
+    if name not in values:
+        raise UnknownName(f"no coefficient {name!r:.60}; {nearest(str(name), values)}")
     if of not in ("noise", "population"):
         raise DeclarationError("is noise or population", key="of")
     if isinstance(confidence, bool) or not 0 < confidence < 1:
         raise DeclarationError("lies between 0 and 1, such as 0.95", key="confidence")
-    if len(noise) <= place or noise[place] < 0:
+    place = list(values).index(name)
+    if model.noise is None or model.sample is None or len(model.noise) <= place or model.noise[place] < 0:
         return -math.inf, math.inf
-    deviation = float(noise[place]) if of == "noise" else math.hypot(float(noise[place]), float(sample[place]))
-    margin = normal_quantile(confidence) * deviation
-    return value - margin, value + margin
+    variance = float(model.noise[place]) ** 2
+    # A file of before says nothing of the kurtosis.
+    excess = 0.0 if model.kurtosis is None else float(model.kurtosis[place])
+    if of == "population":
+        every = variance + float(model.sample[place]) ** 2
+        # That of a sum falls with the square of the part that the noise has in the variance.
+        excess *= (variance / every) ** 2 if every > 0 else 1.0
+        variance = every
+    margin = standard_quantile(confidence, min(round(excess, 6), 3.0)) * math.sqrt(variance)
+    return values[name] - margin, values[name] + margin
