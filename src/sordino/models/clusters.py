@@ -9,6 +9,7 @@ Balcan, Dick, Liang, Mou, Zhang 2017.)
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -255,12 +256,12 @@ class _Clustering:
     domain: Domain
     rng: Rng
 
-    @property
+    @functools.cached_property
     def question(self) -> MomentMatrix:
         """The numbers, as a question names them."""
         return MomentMatrix(groups_of(self.predictors.numbers, self.domain))
 
-    @property
+    @functools.cached_property
     def compiled(self) -> CompiledMoments:
         """The numbers over the domain."""
         return compile_moments(self.question, self.domain)
