@@ -34,10 +34,14 @@ _CLEAR = 25.0
 _RARE = 2.0
 # The same for missing values that the declaration drops: a table without any should show none.
 _ABSENT = 3.0
-# The same for all of a tail of a wide column: one of some sixty sums above it would put rows where none are.
+# The same for all of a tail of released runs: one of some sixty sums above it would put rows where none are.
 _TAIL = 4.0
-# The share of the rows that a tail of single values may hold: at twice as much intervals of skewed columns cover .84 at 95%.
-_MOST_TAIL = 0.01
+# The same for single values, and stretches of them, that are kept wherever they lie: of ten thousand one may be noise.
+_STANDS_OUT = 4.5
+# The same for a run of values that is denser than its column: below it an even column may be cut.
+_DENSER = 5.0
+# How many widths of runs are looked at, at most.
+_WIDTHS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +243,8 @@ def estimate_one_way(
     rows = max(sum(s * w for s, w in zip(sums, weights, strict=True)) / sum(weights), 1.0)
     less = [_denoise(*one) for one in zip(columns, noisy, variances, strict=True)]
     projected = tuple(
-        _project_shown(*one, rows) for one in zip(columns, noisy, variances, (c for c, _ in less), strict=True)
+        _project_shown(*one, rows, 1.0 / sum(weights))
+        for one in zip(columns, noisy, variances, (c for c, _ in less), strict=True)
     )
     left = tuple(v for _, v in less)
     return OneWayMarginals(
@@ -256,53 +261,90 @@ def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Flo
     return np.concatenate([smoothed, noisy[last:]]), left
 
 
-def _project_shown(column: EncodedColumn, noisy: Floats, variance: float, counts: Floats, rows: float) -> Floats:
-    """Return the counts projected to the simplex; of an ordered column, no rows go to tails that hide in noise."""
-    if not column.ordered:
+def _project_shown(
+    column: EncodedColumn, noisy: Floats, variance: float, counts: Floats, rows: float, rows_variance: float
+) -> Floats:
+    """Return the counts projected to the simplex; of an ordered column, no rows go to values where noise alone shows.
+
+    The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
+    """
+    if not column.ordered or variance <= 0:
         return project(counts, rows)
     last = len(noisy) - 1 if column.missing else len(noisy)
-    # Runs that follow the rows hold many each; the rows of single values may all hide, and are no tail.
-    most = math.inf if column.released else _MOST_TAIL * rows
-    first, end = _shown_range(noisy[:last], math.sqrt(variance), most)
+    deviation = math.sqrt(variance)
     shown = np.ones(len(noisy), dtype=bool)
-    shown[:first] = False
-    shown[end:last] = False
+    if column.released:
+        # Runs that follow the rows hold many each.
+        from_below, from_above = (_hidden_tail(c, deviation) for c in (noisy[:last], noisy[:last][::-1]))
+        if from_below + from_above < last:
+            shown[:from_below] = False
+            shown[last - from_above : last] = False
+    elif last > 0:
+        shown[:last] = noisy[:last] > _STANDS_OUT * deviation
+        shown[slice(*_shown_run(noisy, last, int(np.argmax(counts[:last])), deviation, rows, rows_variance))] = True
     projected = np.zeros(len(noisy))
     projected[shown] = project(counts[shown], rows)
     return projected
 
 
-def _shown_range(counts: Floats, deviation: float, most: float) -> tuple[int, int]:
-    """Return the keys between the two tails that hold no more than noise does, one by one and summed from their end.
-
-    The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
-    """
-    from_below, from_above = (_hidden_tail(c, deviation, most) for c in (counts, counts[::-1]))
-    if from_below + from_above >= len(counts):
-        return 0, len(counts)
-    return from_below, len(counts) - from_above
-
-
-def _hidden_tail(counts: Floats, deviation: float, most: float) -> int:
-    """Return how many counts from the first on are a tail that hides in noise, and surely holds `most` rows or fewer.
-
-    That is sure of counts whose sum has little noise, and of those beside which the counts fall so steeply that a geometric
-    series beyond would hold less than one count's noise: there noise may add as much again.
-    """
-    sums = np.cumsum(counts)
+def _hidden_tail(counts: Floats, deviation: float) -> int:
+    """Return how many counts from the first on hold no more than noise does, one by one and summed."""
     noise = deviation * np.sqrt(np.arange(1, len(counts) + 1))
-    hidden = _leading((sums <= _TAIL * noise) & (counts <= _TAIL * deviation))
-    certain = _leading(sums[:hidden] <= most - noise[:hidden])
-    # Of the counts beside a tail the nearer is taken to be as large, and the next as small, as noise allows.
-    nearer = np.maximum(counts[1:-1], 0.0) + _RARE * deviation
-    ratio = nearer / np.maximum(counts[2:] - _RARE * deviation, nearer)
-    steep = (ratio < 1.0) & (nearer * ratio < (1.0 - ratio) * deviation) & (sums[:-2] <= 2.0 * most)
-    return max(certain, int(np.flatnonzero(steep[:hidden]).max(initial=-1)) + 1)
+    hidden = (np.cumsum(counts) <= _TAIL * noise) & (counts <= _TAIL * deviation)
+    return len(hidden) if hidden.all() else int(hidden.argmin())
 
 
-def _leading(holds: Any) -> int:
-    """Return how many places from the first on hold."""
-    return len(holds) if holds.all() else int(holds.argmin())
+def _shown_run(
+    noisy: Floats, last: int, mode: int, deviation: float, rows: float, rows_variance: float
+) -> tuple[int, int]:
+    """Return the run of values, from its first up to its end, that holds all rows as far as noise can tell.
+
+    Where most values are empty, the sum of their counts is mostly noise; what the others leave of the rows is known better.
+    Of n counts with the sum S and noise of variance v each, k are of the run (and of a missing value, beyond `last`), with the
+    sum B. The best estimate of the rows outside, from both, is T = (1 - k / n) R - (B - k S / n), R being the rows, estimated
+    from all columns with the variance V. Since B - k S / n and R are independent of each other, T varies by
+    (1 - k / n) k v + (1 - k / n)^2 V.
+
+    The run is the likeliest by exp(-T^2 / 2 Var T), T above 0, times 1 / its width: the prior that knows no scale. It holds
+    the `mode`, and begins or ends beyond no stretch of values that stands out. All values are taken where no shorter
+    run is clearly denser than the column, by B - k S / n.
+    """
+    counts = noisy[:last]
+    lowest, highest = _outermost(counts, deviation)
+    sums = np.concatenate([[0.0], np.cumsum(counts)])
+    total = float(noisy.sum())
+    missing = float(noisy[last:].sum())
+    # Widths that differ by a part of themselves, since likelihoods do.
+    widths = np.unique(np.geomspace(1.0, last, _WIDTHS).astype(np.int64)).tolist()
+    best = (math.log(last), 0, last)
+    for width in widths[:-1]:
+        starts = np.arange(max(mode + 1 - width, highest + 1 - width, 0), min(mode, lowest, last - width) + 1)
+        if not len(starts):
+            continue
+        share = (width + len(noisy) - last) / len(noisy)
+        denser = sums[starts + width] - sums[starts] + missing - share * total
+        noise = (1.0 - share) * share * len(noisy) * deviation**2
+        outside = np.maximum((1.0 - share) * rows - denser, 0.0)
+        cost = np.square(outside) / (2.0 * (noise + (1.0 - share) ** 2 * rows_variance)) + math.log(width)
+        cost[denser < _DENSER * math.sqrt(noise)] = math.inf
+        at = int(np.argmin(cost))
+        best = min(best, (float(cost[at]), int(starts[at]), int(starts[at]) + width))
+    return best[1:]
+
+
+def _outermost(counts: Floats, deviation: float) -> tuple[int, int]:
+    """Return the least last place, and the greatest first, of stretches of several counts whose sum stands out."""
+    sums = np.concatenate([[0.0], np.cumsum(counts)])
+    lowest = len(counts)
+    highest = -1
+    width = 2
+    while 2 * width <= len(counts):
+        starts = np.flatnonzero(sums[width:] - sums[:-width] > _STANDS_OUT * deviation * math.sqrt(width))
+        if len(starts):
+            lowest = min(lowest, int(starts[0]) + width - 1)
+            highest = max(highest, int(starts[-1]))
+        width *= 2
+    return lowest, highest
 
 
 def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:
