@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -279,9 +278,10 @@ def _project_shown(
         if from_below + from_above < last:
             shown[:from_below] = False
             shown[last - from_above : last] = False
-    elif last > 0:
+    elif last > 1:
+        first, end = _shown_run(noisy, last, int(np.argmax(counts[:last])), variance, rows, rows_variance)
         shown[:last] = noisy[:last] > _STANDS_OUT * deviation
-        shown[slice(*_shown_run(noisy, last, int(np.argmax(counts[:last])), deviation, rows, rows_variance))] = True
+        shown[first:end] = True
     projected = np.zeros(len(noisy))
     projected[shown] = project(counts[shown], rows)
     return projected
@@ -295,56 +295,64 @@ def _hidden_tail(counts: Floats, deviation: float) -> int:
 
 
 def _shown_run(
-    noisy: Floats, last: int, mode: int, deviation: float, rows: float, rows_variance: float
+    noisy: Floats, last: int, mode: int, variance: float, rows: float, rows_variance: float
 ) -> tuple[int, int]:
-    """Return the run of values, from its first up to its end, that holds all rows as far as noise can tell.
+    """Return the run of values, by its first and its end, that holds all rows as far as noise can tell.
 
-    Where most values are empty, the sum of their counts is mostly noise; what the others leave of the rows is known better.
-    Of n counts with the sum S and noise of variance v each, k are of the run (and of a missing value, beyond `last`), with the
-    sum B. The best estimate of the rows outside, from both, is T = (1 - k / n) R - (B - k S / n), R being the rows, estimated
-    from all columns with the variance V. Since B - k S / n and R are independent of each other, T varies by
-    (1 - k / n) k v + (1 - k / n)^2 V.
-
-    The run is the likeliest by exp(-T^2 / 2 Var T), T above 0, times 1 / its width: the prior that knows no scale. It holds
-    the `mode`, and begins or ends beyond no stretch of values that stands out. All values are taken where no shorter
-    run is clearly denser than the column, by B - k S / n.
+    It is the likeliest by exp(-T^2 / 2 Var T) / width, T being the rows outside if above 0 (`_rows_outside`): no width is
+    favored by a scale of its own. It holds the `mode`, and a part of each stretch of values that stands out. All values, up to
+    `last`, are taken where no run is clearly denser than the column. A missing value, beyond `last`, counts as inside.
     """
-    counts = noisy[:last]
-    lowest, highest = _outermost(counts, deviation)
-    sums = np.concatenate([[0.0], np.cumsum(counts)])
+    first_of_last, last_of_first = _outermost_stretches(noisy[:last], math.sqrt(variance))
+    sums = np.concatenate([[0.0], np.cumsum(noisy[:last])])
     total = float(noisy.sum())
     missing = float(noisy[last:].sum())
-    # Widths that differ by a part of themselves, since likelihoods do.
-    widths = np.unique(np.geomspace(1.0, last, _WIDTHS).astype(np.int64)).tolist()
     best = (math.log(last), 0, last)
-    for width in widths[:-1]:
-        starts = np.arange(max(mode + 1 - width, highest + 1 - width, 0), min(mode, lowest, last - width) + 1)
+    # Widths that differ by a share of themselves, as their likelihoods do.
+    for width in np.unique(np.geomspace(1.0, last, _WIDTHS).astype(np.int64))[:-1].tolist():
+        lowest = max(mode + 1 - width, first_of_last + 1 - width, 0)
+        starts = np.arange(lowest, min(mode, last_of_first, last - width) + 1)
         if not len(starts):
             continue
         share = (width + len(noisy) - last) / len(noisy)
-        denser = sums[starts + width] - sums[starts] + missing - share * total
-        noise = (1.0 - share) * share * len(noisy) * deviation**2
-        outside = np.maximum((1.0 - share) * rows - denser, 0.0)
-        cost = np.square(outside) / (2.0 * (noise + (1.0 - share) ** 2 * rows_variance)) + math.log(width)
-        cost[denser < _DENSER * math.sqrt(noise)] = math.inf
+        excess = sums[starts + width] - sums[starts] + missing - share * total
+        excess_variance = share * (1.0 - share) * len(noisy) * variance
+        outside, outside_variance = _rows_outside(excess, excess_variance, share, rows, rows_variance)
+        cost = np.square(np.maximum(outside, 0.0)) / (2.0 * outside_variance) + math.log(width)
+        cost = np.where(excess > _DENSER * math.sqrt(excess_variance), cost, math.inf)
         at = int(np.argmin(cost))
         best = min(best, (float(cost[at]), int(starts[at]), int(starts[at]) + width))
     return best[1:]
 
 
-def _outermost(counts: Floats, deviation: float) -> tuple[int, int]:
-    """Return the least last place, and the greatest first, of stretches of several counts whose sum stands out."""
+def _rows_outside(
+    excess: Floats, excess_variance: float, share: float, rows: float, rows_variance: float
+) -> tuple[Floats, float]:
+    """Return the best linear estimate of the rows outside of a run of values, and its variance.
+
+    Of n counts with the sum S and independent noise of variance v, the run has k, with the sum B; `share` is s = k / n, and the
+    `excess` E = B - s S varies by s (1 - s) n v. R, the rows by the counts of all columns, varies by V. The estimate is
+    (1 - s) R - E. As E and S are independent, and R depends on S alone, it varies by (1 - s)^2 V + s (1 - s) n v. It is the one
+    by least squares (Gauss, Markov), from the counts and what other columns say of the rows: where n is large and k is small,
+    that is about k v + V, while the counts outside have the noise of n - k.
+    """
+    outside = (1.0 - share) * rows - excess
+    return outside, (1.0 - share) ** 2 * rows_variance + excess_variance
+
+
+def _outermost_stretches(counts: Floats, deviation: float) -> tuple[int, int]:
+    """Return the first of the last, and the last of the first, stretch of several counts whose sum stands out."""
     sums = np.concatenate([[0.0], np.cumsum(counts)])
-    lowest = len(counts)
-    highest = -1
+    first_of_last = -1
+    last_of_first = len(counts)
     width = 2
     while 2 * width <= len(counts):
         starts = np.flatnonzero(sums[width:] - sums[:-width] > _STANDS_OUT * deviation * math.sqrt(width))
         if len(starts):
-            lowest = min(lowest, int(starts[0]) + width - 1)
-            highest = max(highest, int(starts[-1]))
+            first_of_last = max(first_of_last, int(starts[-1]))
+            last_of_first = min(last_of_first, int(starts[0]) + width - 1)
         width *= 2
-    return lowest, highest
+    return first_of_last, last_of_first
 
 
 def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:
