@@ -181,7 +181,8 @@ def _column_noise(fitted: FittedModel, within: Sequence[Floats], column: int) ->
     """Return what is known of a column's counts.
 
     Counts are cut at 0 after a common amount is taken off, so that they keep their sum: where many keys hold noise alone,
-    the large ones lose `cut` each, and the others gain as much together.
+    the large ones lose `cut` each, and the others gain as much together. Keys of an ordered column that were given no rows may
+    hold some: as many, together, as the noise of the keys that have rows.
     """
     compressed = fitted.compressed
     one_way = fitted.one_way
@@ -196,10 +197,16 @@ def _column_noise(fitted: FittedModel, within: Sequence[Floats], column: int) ->
         gained = _BEYOND * float((~large).sum())
         at = int(np.argmin(np.abs(gained - _CUTS * float(large.sum()))))
         lean = np.where(large, -_CUTS[at], _BEYOND[at]) * noise
-    least = 0.25 / (compressed.rows * len(projected))
+    shown = projected > 0
+    without = int(np.count_nonzero(~shown))
+    least = 0.25 / len(projected)
+    hidden = 0.0
+    if one_way.columns[column].ordered and without:
+        hidden = noise**2 * min((len(projected) - without) / without, 1.0)
+        least = max(least, math.sqrt(hidden / without))
     return ColumnNoise(
-        share=np.maximum(counts / max(float(counts.sum()), 1e-9), least),
-        variance=np.where(projected > 0, noise**2, 0.0),
+        share=np.maximum(counts / max(float(counts.sum()), 1e-9), least / compressed.rows),
+        variance=np.where(shown, noise**2, hidden),
         lean=lean,
         drift=counts - projected,
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -34,10 +33,14 @@ _CLEAR = 25.0
 _RARE = 2.0
 # The same for missing values that the declaration drops: a table without any should show none.
 _ABSENT = 3.0
-# The same for all of a tail of a wide column: one of some sixty sums above it would put rows where none are.
+# The same for all of a tail of released runs: one of some sixty sums above it would put rows where none are.
 _TAIL = 4.0
-# The share of the rows that a tail of single values may hold: at twice as much intervals of skewed columns cover .84 at 95%.
-_MOST_TAIL = 0.01
+# The same for single values, and stretches of them, that are kept wherever they lie: of ten thousand one may be noise.
+_STANDS_OUT = 4.5
+# The same for a run of values that is denser than its column: below it an even column may be cut.
+_DENSER = 5.0
+# How many widths of runs are looked at, at most.
+_WIDTHS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +242,8 @@ def estimate_one_way(
     rows = max(sum(s * w for s, w in zip(sums, weights, strict=True)) / sum(weights), 1.0)
     less = [_denoise(*one) for one in zip(columns, noisy, variances, strict=True)]
     projected = tuple(
-        _project_shown(*one, rows) for one in zip(columns, noisy, variances, (c for c, _ in less), strict=True)
+        _project_shown(*one, rows, 1.0 / sum(weights))
+        for one in zip(columns, noisy, variances, (c for c, _ in less), strict=True)
     )
     left = tuple(v for _, v in less)
     return OneWayMarginals(
@@ -256,53 +260,99 @@ def _denoise(column: EncodedColumn, noisy: Floats, variance: float) -> tuple[Flo
     return np.concatenate([smoothed, noisy[last:]]), left
 
 
-def _project_shown(column: EncodedColumn, noisy: Floats, variance: float, counts: Floats, rows: float) -> Floats:
-    """Return the counts projected to the simplex; of an ordered column, no rows go to tails that hide in noise."""
-    if not column.ordered:
+def _project_shown(
+    column: EncodedColumn, noisy: Floats, variance: float, counts: Floats, rows: float, rows_variance: float
+) -> Floats:
+    """Return the counts projected to the simplex; of an ordered column, no rows go to values where noise alone shows.
+
+    The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
+    """
+    if not column.ordered or variance <= 0:
         return project(counts, rows)
     last = len(noisy) - 1 if column.missing else len(noisy)
-    # Runs that follow the rows hold many each; the rows of single values may all hide, and are no tail.
-    most = math.inf if column.released else _MOST_TAIL * rows
-    first, end = _shown_range(noisy[:last], math.sqrt(variance), most)
+    deviation = math.sqrt(variance)
     shown = np.ones(len(noisy), dtype=bool)
-    shown[:first] = False
-    shown[end:last] = False
+    if column.released:
+        # Runs that follow the rows hold many each.
+        from_below, from_above = (_hidden_tail(c, deviation) for c in (noisy[:last], noisy[:last][::-1]))
+        if from_below + from_above < last:
+            shown[:from_below] = False
+            shown[last - from_above : last] = False
+    elif last > 1:
+        first, end = _shown_run(noisy, last, int(np.argmax(counts[:last])), variance, rows, rows_variance)
+        shown[:last] = noisy[:last] > _STANDS_OUT * deviation
+        shown[first:end] = True
     projected = np.zeros(len(noisy))
     projected[shown] = project(counts[shown], rows)
     return projected
 
 
-def _shown_range(counts: Floats, deviation: float, most: float) -> tuple[int, int]:
-    """Return the keys between the two tails that hold no more than noise does, one by one and summed from their end.
-
-    The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
-    """
-    from_below, from_above = (_hidden_tail(c, deviation, most) for c in (counts, counts[::-1]))
-    if from_below + from_above >= len(counts):
-        return 0, len(counts)
-    return from_below, len(counts) - from_above
-
-
-def _hidden_tail(counts: Floats, deviation: float, most: float) -> int:
-    """Return how many counts from the first on are a tail that hides in noise, and surely holds `most` rows or fewer.
-
-    That is sure of counts whose sum has little noise, and of those beside which the counts fall so steeply that a geometric
-    series beyond would hold less than one count's noise: there noise may add as much again.
-    """
-    sums = np.cumsum(counts)
+def _hidden_tail(counts: Floats, deviation: float) -> int:
+    """Return how many counts from the first on hold no more than noise does, one by one and summed."""
     noise = deviation * np.sqrt(np.arange(1, len(counts) + 1))
-    hidden = _leading((sums <= _TAIL * noise) & (counts <= _TAIL * deviation))
-    certain = _leading(sums[:hidden] <= most - noise[:hidden])
-    # Of the counts beside a tail the nearer is taken to be as large, and the next as small, as noise allows.
-    nearer = np.maximum(counts[1:-1], 0.0) + _RARE * deviation
-    ratio = nearer / np.maximum(counts[2:] - _RARE * deviation, nearer)
-    steep = (ratio < 1.0) & (nearer * ratio < (1.0 - ratio) * deviation) & (sums[:-2] <= 2.0 * most)
-    return max(certain, int(np.flatnonzero(steep[:hidden]).max(initial=-1)) + 1)
+    hidden = (np.cumsum(counts) <= _TAIL * noise) & (counts <= _TAIL * deviation)
+    return len(hidden) if hidden.all() else int(hidden.argmin())
 
 
-def _leading(holds: Any) -> int:
-    """Return how many places from the first on hold."""
-    return len(holds) if holds.all() else int(holds.argmin())
+def _shown_run(
+    noisy: Floats, last: int, mode: int, variance: float, rows: float, rows_variance: float
+) -> tuple[int, int]:
+    """Return the run of values, by its first and its end, that holds all rows as far as noise can tell.
+
+    It is the likeliest by exp(-T^2 / 2 Var T) / width, T being the rows outside if above 0 (`_rows_outside`): no width is
+    favored by a scale of its own. It holds the `mode`, and a part of each stretch of values that stands out. All values, up to
+    `last`, are taken where no run is clearly denser than the column. A missing value, beyond `last`, counts as inside.
+    """
+    first_of_last, last_of_first = _outermost_stretches(noisy[:last], math.sqrt(variance))
+    sums = np.concatenate([[0.0], np.cumsum(noisy[:last])])
+    total = float(noisy.sum())
+    missing = float(noisy[last:].sum())
+    best = (math.log(last), 0, last)
+    # Widths that differ by a share of themselves, as their likelihoods do.
+    for width in np.unique(np.geomspace(1.0, last, _WIDTHS).astype(np.int64))[:-1].tolist():
+        lowest = max(mode + 1 - width, first_of_last + 1 - width, 0)
+        starts = np.arange(lowest, min(mode, last_of_first, last - width) + 1)
+        if not len(starts):
+            continue
+        share = (width + len(noisy) - last) / len(noisy)
+        excess = sums[starts + width] - sums[starts] + missing - share * total
+        excess_variance = share * (1.0 - share) * len(noisy) * variance
+        outside, outside_variance = _rows_outside(excess, excess_variance, share, rows, rows_variance)
+        cost = np.square(np.maximum(outside, 0.0)) / (2.0 * outside_variance) + math.log(width)
+        cost = np.where(excess > _DENSER * math.sqrt(excess_variance), cost, math.inf)
+        at = int(np.argmin(cost))
+        best = min(best, (float(cost[at]), int(starts[at]), int(starts[at]) + width))
+    return best[1:]
+
+
+def _rows_outside(
+    excess: Floats, excess_variance: float, share: float, rows: float, rows_variance: float
+) -> tuple[Floats, float]:
+    """Return the best linear estimate of the rows outside of a run of values, and its variance.
+
+    Of n counts with the sum S and independent noise of variance v, the run has k, with the sum B; `share` is s = k / n, and the
+    `excess` E = B - s S varies by s (1 - s) n v. R, the rows by the counts of all columns, varies by V. The estimate is
+    (1 - s) R - E. As E and S are independent, and R depends on S alone, it varies by (1 - s)^2 V + s (1 - s) n v. It is the one
+    by least squares (Gauss, Markov), from the counts and what other columns say of the rows: where n is large and k is small,
+    that is about k v + V, while the counts outside have the noise of n - k.
+    """
+    outside = (1.0 - share) * rows - excess
+    return outside, (1.0 - share) ** 2 * rows_variance + excess_variance
+
+
+def _outermost_stretches(counts: Floats, deviation: float) -> tuple[int, int]:
+    """Return the first of the last, and the last of the first, stretch of several counts whose sum stands out."""
+    sums = np.concatenate([[0.0], np.cumsum(counts)])
+    first_of_last = -1
+    last_of_first = len(counts)
+    width = 2
+    while 2 * width <= len(counts):
+        starts = np.flatnonzero(sums[width:] - sums[:-width] > _STANDS_OUT * deviation * math.sqrt(width))
+        if len(starts):
+            first_of_last = max(first_of_last, int(starts[-1]))
+            last_of_first = min(last_of_first, int(starts[0]) + width - 1)
+        width *= 2
+    return first_of_last, last_of_first
 
 
 def combine_one_way(first: OneWayMarginals, second: OneWayMarginals) -> OneWayMarginals:
