@@ -339,12 +339,19 @@ def _fit_in_two_rounds(
 ) -> FittedModel:
     """Return the model of pairs chosen twice, by their `first` scores and by those against the model of the first round."""
     pairs = list(first)
-    scores = np.array(list(first.values()))
     budget = session.share(_MEASURE_PAIRS)
     each = session.variance(budget)
-    # By cells: a weak correlation that shows against independence mostly follows from stronger ones. What does not is seen next.
+    # Of three columns that depend on each other the third pair mostly follows from the other two, and a weak correlation from
+    # stronger ones: a forest comes first, chosen by cells. What does not follow is seen in the scores against its model.
+    candidates = pairs if predict else _spanning_tree(first, compressed.sizes)
     first_pairs, _ = choose_pairs(
-        compressed, pairs, scores, variance_each=each, cap=min(_SMALL, large), predict=predict, by_cells=True
+        compressed,
+        candidates,
+        np.array([first[p] for p in candidates]),
+        variance_each=each,
+        cap=min(_SMALL, large),
+        predict=predict,
+        by_cells=True,
     )
     measured = measure_pairs(session, compressed, first_pairs, budget, {})
     inside, cliques = grow_clique(first_pairs, compressed.sizes, cap=min(_SMALL, large))
