@@ -37,6 +37,8 @@ _PREDICTED = 8.0
 # What one number, how much two columns with an order rise together, counts for beside the distance of the pair: as much, more
 # pairs than that cost the strong ones their distance.
 _RISING = 1.0
+# E|x y| of two independent standard normals, 2 / pi: a correlation of r among n rows is a distance of about (2 / pi) r n.
+_MOMENT = 2.0 / math.pi
 
 # The share of the rows by which a field must pass what a pair's score allows, before the pair is restrained.
 _OVERREACHING = 0.01
@@ -250,7 +252,8 @@ def expected_gains(
 
     A cell's distance from the model is taken to be exponential with mean r m, r = distance / rows and m the model's cell;
     what exceeds the noise .8 s is kept: the sum of r m exp(-.8 s / (r m)). Of two columns with an order (`rising`) most of
-    the distance d may be one number, how much they rise together, which hides only where s sqrt(cells) is as large as d.
+    the distance d may be one number, how much they rise together: a correlation r = d / ((2 / pi) rows), whose noise is about
+    s sqrt(cells) / rows, so it hides only where (2 / pi) s sqrt(cells) is as large as d.
     """
     gains = np.zeros(len(distances))
     for i, (distance, cells) in enumerate(zip(distances, means, strict=True)):
@@ -261,7 +264,8 @@ def expected_gains(
         gains[i] = float((live * np.exp(-_MEAN * deviation / live)).sum())
         if rising is not None and rising[i]:
             moment = _RISING * distance
-            gains[i] = max(gains[i], moment * math.exp(-_MEAN * deviation * math.sqrt(cells.size) / moment))
+            noise = _MEAN * _MOMENT * deviation * math.sqrt(cells.size)
+            gains[i] = max(gains[i], moment * math.exp(-noise / moment))
     return gains
 
 
