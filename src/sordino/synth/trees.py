@@ -341,9 +341,10 @@ def _fit_in_two_rounds(
     pairs = list(first)
     budget = session.share(_MEASURE_PAIRS)
     each = session.variance(budget)
-    # Of three columns that depend on each other the third pair mostly follows from the other two, and a weak correlation from
-    # stronger ones: a forest comes first, chosen by cells. What does not follow is seen in the scores against its model.
-    candidates = pairs if predict else _spanning_tree(first, compressed.sizes)
+    # By cells, as a weak correlation mostly follows from stronger ones; and where columns are wide, whose pairs of three mostly
+    # follow from two of them, a forest. What does not follow is seen in the scores against its model.
+    wide = any(c.released for c in compressed.columns)
+    candidates = _spanning_tree(first, compressed.sizes) if wide and not predict else pairs
     first_pairs, _ = choose_pairs(
         compressed,
         candidates,
