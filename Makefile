@@ -15,9 +15,8 @@ TYPED := src bench $(EXAMPLES) $(wildcard tests/*.py)
 # One more than the cores: a sixth of the time of two is waits for servers, other processes and clocks.
 WORKERS ?= 3
 # A worker that dies ends the run, with the name of its test: pytest-xdist 3.8 waits forever for some of those that replace one.
-# Files are handed out in the order that tests/shares.py gives them, those that take long first, and collected when they are run:
-# how many tests they hold is known at the end, so there is no percentage.
-SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -o console_output_style=classic
+# Files are handed out in the order that tests/conftest.py gives them: those that take long come first.
+SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # docs/engines.md needs a PostgreSQL server: tests/ask/engines/test_postgres.py runs it against a real one.
 # docs/tour runs as notebooks, each output compared with the page: tests/docs/test_tours.py.
 DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md --ignore=docs/tour --ignore=examples/schedule/airflow_dag.py

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import gc
 import itertools
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -17,16 +19,17 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 import doctest_files
 import postgres_server as postgres
-import shares
 import spark_session
 from attack_table import label_attacks, summarize
 from sordino.core import registration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
 
 # A ledger is on the disk before a question is answered: ten waits a test, of 6 ms each, where the disk is one. In memory nothing
@@ -79,11 +82,106 @@ hypothesis.settings.load_profile("patient")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Shares of few tests that take four seconds of processor time or more, the longest first. Workers take shares of many tests
+# first, and would wait for these at the end of a run. Those that fork stand at the beginning: a fork copies what maps a worker's
+# memory, which grows to a gigabyte.
+LONG = (
+    "spark",
+    "tests/test_forks.py",
+    "tests/series/test_state.py",
+    "tests/core/ledger/test_concurrency.py",
+    "tests/synth/test_pair_forest.py",
+    "tests/test_mutants.py",
+    "tests/core/estimates/test_formula.py",
+    "tests/docs/test_tours.py",
+    "tests/examples/test_examples.py",
+    "tests/ask/curator/test_replicates.py",
+    "tests/ask/engines/test_ibis.py",
+    "tests/ask/engines/test_unit_windows.py",
+    "tests/lab/risk/test_declared_tables.py",
+    "tests/serve/workbench/test_pages.py",
+    "tests/attacks/test_doors.py",
+    "tests/ask/engines/test_sql_neighbors.py",
+    "tests/serve/server/test_models_over_http.py",
+    "tests/cli/serve/test_serve.py",
+    "tests/clients/test_survey.py",
+    "tests/reporting/test_charts.py",
+    "tests/ask/engines/test_unit_rows.py",
+    "tests/reporting/test_risks.py",
+    "tests/ask/engines/test_collations.py",
+    "tests/serve/assistant/test_tools.py",
+    "tests/privacy/test_records.py",
+    "tests/serve/server/test_busy_visitors.py",
+    "tests/synth/test_sampling.py",
+    "tests/lab/sensitivity/test_brute_force.py",
+    "tests/reporting/test_every_release.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/test_architecture.py",
+    "tests/synth/test_interval_coverage.py",
+    "tests/privacy/test_transcripts.py",
+    "tests/ask/engines/test_same_people.py",
+    "tests/answers/test_seeded_answers.py",
+    "tests/attacks/test_sql_injection.py",
+    "tests/serve/server/test_open_files.py",
+    "tests/ask/engines/test_postgres_questions.py",
+    "tests/privacy/test_one_use.py",
+    "tests/core/estimates/test_whole_values.py",
+    "tests/cli/test_readme.py",
+    "tests/cli/test_interrupt.py",
+)
+
+
+_TAKES_SPARK = re.compile(r'usefixtures\("spark"\)|^def \w+\([^)]*\bspark: ', re.MULTILINE)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Give each file of tests to one worker, and all files that need Spark to the same, so that one Java machine serves.
+
+    The groups of pytest-xdist 3.8 cannot do this: they write a field of items that pytest 9.2 has no more.
+    """
+    scheduler = LoadFileScheduling(config, log)
+    scheduler._split_scope = name_share
+    return scheduler
+
+
+def name_share(nodeid: str) -> str:
+    """Name the share of the tests that goes to one worker as a whole: a file, or all files that need one Java machine."""
+    file = nodeid.partition("::")[0]
+    return "spark" if needs_spark(file) else file
+
+
+@functools.cache
+def needs_spark(file: str) -> bool:
+    """Return whether a file of tests needs the Java machine, by its name or by what its functions take.
+
+    A file that took it in another worker would start a second machine there, for fifteen seconds.
+    """
+    path = Path(__file__).parent.parent / file
+    return path.name.startswith("test_spark") or (
+        path.suffix == ".py" and re.search(_TAKES_SPARK, path.read_text(encoding="utf-8")) is not None
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # What stands in this file is asked of the files below tests alone.
     config.pluginmanager.register(doctest_files)
-    shares.register(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let each worker begin to collect at another test file, and go round.
+
+    pytest rewrites the assertions of 550 files, for ten seconds of processor time, and keeps what it made of them: workers that
+    begin at the same file would all do that in a fresh clone, and each has a part of it to do where they begin apart.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        worker = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        args = session.config.args
+        if "tests" in args:
+            files = sorted(str(path) for path in Path("tests").rglob("test_*.py"))
+            begin = worker * len(files) // workers
+            place = args.index("tests")
+            args[place : place + 1] = files[begin:] + files[:begin]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -98,7 +196,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("deep")
             seen[test] += 1
     label_attacks(items)
-    shares.refuse_other_machines(items)
+    # With --no-loadscope-reorder pytest-xdist hands out shares in the order of their first tests.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        tests = Counter(name_share(item.nodeid) for item in items)
+        rest = sorted((share for share in tests if share not in LONG), key=lambda share: (-tests[share], share))
+        place = {share: number for number, share in enumerate([*LONG, *rest])}
+        # Of two files in one share the names decide: each worker has collected them in an order of its own.
+        items.sort(key=lambda item: (place[name_share(item.nodeid)], item.nodeid.partition("::")[0]))
 
 
 def pytest_collection_finish() -> None:
