@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sordino as sd
+from protecting import protect
 from sordino import synth
 from sordino.ask.queries.adaptive.marginal import MarginalQuery
+from sordino.synth import trees
+from sordino.synth.pair_selection import expected_gains, measure_pairs
 from synth.support import Source
 
 PLACES = 60
@@ -70,3 +76,45 @@ def test_many_weak_correlations_do_not_take_the_loss_of_what_predicts_a_price() 
         found.append(_r2(rows, keys))
     print("R2", found)
     assert float(np.mean(found)) >= 0.72
+
+
+@pytest.mark.parametrize(("steps", "pairs"), [(100_000, 2), (12, 3)], ids=["wide", "narrow"])
+def test_of_three_wide_columns_the_first_round_measures_two_pairs(
+    steps: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each two depend on each other; of wide ones the third pair mostly follows, of few values it is measured too."""
+    rng = np.random.default_rng(6)
+    one = rng.normal(size=20_000)
+    numbers = {name: one + 0.5 * rng.normal(size=20_000) for name in "abc"}
+    cells = {n: np.clip((v + 4) / 8 * steps, 0, steps - 1).astype(np.int64) for n, v in numbers.items()}
+    table = protect(
+        pa.table(cells), sd.Domain({n: sd.Integer(0, steps - 1) for n in cells}), budget=sd.ApproxDP(9, "1e-6")
+    )
+    rounds = []
+
+    def record(session: Any, compressed: Any, chosen: Any, *more: Any) -> Any:
+        rounds.append(chosen)
+        return measure_pairs(session, compressed, chosen, *more)
+
+    monkeypatch.setattr(trees, "measure_pairs", record)
+    synth.fit(table, epsilon=1, delta="1e-9", rng=sd.Rng.seeded(2))
+    assert len(rounds[0]) == pairs
+
+
+def test_what_hides_a_correlation_is_its_noise_in_units_of_distance() -> None:
+    """Two normal columns of correlation r differ from independent ones by (2 / pi) r of the rows; noisy cells blur r itself."""
+    scores = np.array([NormalDist().inv_cdf((i + 0.5) / 400) for i in range(400)])
+    r = 0.01
+    odds = np.exp((r * np.outer(scores, scores) - r**2 / 2 * np.add.outer(scores**2, scores**2)) / (1 - r**2))
+    assert np.abs(odds / math.sqrt(1 - r**2) - 1).mean() / r == pytest.approx(2 / math.pi, abs=0.01)
+
+    rows = 10_000.0
+    deviation = 12.0
+    cells = np.full((8, 8), rows / 64)
+    coarse = scores.reshape(8, 50).mean(axis=1)
+    coarse /= coarse.std()
+    noise = np.random.default_rng(3).normal(0, deviation, (4_000, 8, 8))
+    blur = float(np.einsum("nij,i,j->n", noise, coarse, coarse).std()) / rows
+    distance = 150.0
+    (gain,) = expected_gains([distance], [cells], rows, deviation, rising=[True])
+    assert gain == pytest.approx(distance * math.exp(-0.8 * (2 / math.pi) * blur * rows / distance), rel=0.03)

@@ -685,8 +685,9 @@ def coefficient_interval(
     if model.noise is None or model.sample is None or len(model.noise) <= place or model.noise[place] < 0:
         return -math.inf, math.inf
     variance = float(model.noise[place]) ** 2
-    # A file of before says nothing of the kurtosis.
-    excess = 0.0 if model.kurtosis is None else float(model.kurtosis[place])
+    # A file, and a release, of before say nothing of the kurtosis.
+    is_known = model.kurtosis is not None and len(model.kurtosis) > place
+    excess = float(model.kurtosis[place]) if is_known else 0.0
     if of == "population":
         every = variance + float(model.sample[place]) ** 2
         # That of a sum falls with the square of the part that the noise has in the variance.

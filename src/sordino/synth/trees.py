@@ -532,14 +532,14 @@ def _fit_in_one_round(
     """Spend a part of what is left on one-way counts, and the rest on the pairs and triples taken; all where there are none."""
     if part and (pairs or not triples):
         one_way = combine_one_way(one_way, session.measure_one_way(compressed.columns, session.left * part))
-        compressed = one_way.compress(compressed.codes)
+    if not pairs and not triples:
+        return independent_model(one_way, "independent columns: no pair shows above the noise")
+    compressed = one_way.compress(compressed.codes)
     if triples:
         measured = measure_pairs(session, compressed, [*pairs, *triples], session.left, {})
         return _fit_final(
             session, one_way, compressed, measured, [*pairs, *edges_of(triples)], ranges if pairs else {}, cap
         )
-    if not pairs:
-        return independent_model(one_way, "independent columns: no pair shows above the noise")
     measured = measure_pairs(session, compressed, pairs, session.left, {})
     held = grow_clique(pairs, compressed.sizes, cap=_SMALL)[0]
     field = _fit_restrained(session, compressed, measured, held, ranges, _LARGE, {})
