@@ -47,19 +47,19 @@ def test_averaging_wins_without_a_ledger_and_wins_nothing_with_one() -> None:
     "subtract two answers that one person sets apart", source="Denning, Denning, Schwartz 1979, The tracker"
 )
 def test_a_difference_finds_a_person_in_exact_counts_and_is_a_guess_in_ours() -> None:
-    """Two counts of epsilon 1/2 let nobody guess her presence better than e / (1 + e) = .731: 120 guesses, 5 deviations more."""
+    """Two counts of epsilon 1/2 let nobody guess her presence better than e / (1 + e) = .731: 80 guesses, 5 deviations more."""
     texts = ("SELECT COUNT(*) AS n FROM data", "SELECT COUNT(*) AS n FROM data WHERE age <> 77")
     domain, right, exact = sd.Domain({"age": sd.Integer(0, 120)}), 0, 0
     for there in (False, True):
         ages = [20 + i % 50 for i in range(200)] + [77] * there
         curator = protect(pa.table({"age": ages}), domain, name="data", seed=5 + there)
-        for _ in range(60):
+        for _ in range(40):
             every, others = (curator.ask(sd.sql(text), epsilon="0.5").value for text in texts)
             right += (every - others > 0.5) == there
         exact += (len(ages) - sum(age != 77 for age in ages) > 0.5) == there
         curator.close()
     assert exact == 2  # the same difference of exact counts is never wrong
-    assert 0.5 < right / 120 < math.e / (1 + math.e) + 5 * math.sqrt(0.2 / 120)
+    assert 0.5 < right / 80 < math.e / (1 + math.e) + 5 * math.sqrt(0.2 / 80)
 
 
 @pytest.mark.attack("replay a request id", source="Haeberlen, Pierce, Narayan 2011; CWE-294")

@@ -77,7 +77,7 @@ def test_order_and_files_move_a_float_sum_and_none_of_ours(tmp_path: Path) -> No
         "SELECT COUNT(DISTINCT u) AS n FROM data WHERE x > 0",
     ]
     seen, naive = set(), set()
-    for turn, (files, group) in enumerate([(1, 10**6), (1, 7), (5, 11), (3, 200)]):
+    for turn, (files, group) in enumerate([(1, 10**6), (5, 7), (3, 200)]):
         order = random.Random(turn).sample(cells, len(cells))
         folder = tmp_path / str(turn)
         folder.mkdir()
@@ -96,7 +96,7 @@ def test_order_and_files_move_a_float_sum_and_none_of_ours(tmp_path: Path) -> No
     "poison an answer by one row",
     source="seen in diffprivlib and OpenDP: NaN, infinity, missing; found from outside: zoned moments beside a text in pandas",
 )
-@pytest.mark.each(3)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("poison", [NAN, INF, -INF, None, -0.0, 1e308, -1e308, 5e-324], ids=str)
 def test_one_row_poisons_plain_averages_and_moves_ours_by_its_claim(tmp_path: Path, poison: float | None) -> None:
     rows = [0.5, 1.5, 2.5, *[1e308] * 2]

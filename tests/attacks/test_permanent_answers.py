@@ -56,7 +56,7 @@ def guess(protocol: Any, supports: Any, rng: np.random.Generator) -> float:
 
 
 @pytest.mark.attack("average many reports of one person")
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_permanent_answer_bounds_what_any_number_of_reports_tells(kind: str) -> None:
     """The attacker finds every permanent answer, and guesses no better than its epsilon of 2 allows; fresh ones tell all."""

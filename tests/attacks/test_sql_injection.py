@@ -158,7 +158,7 @@ def test_notes_and_request_ids_are_cells_of_the_ledger(tmp_path: Path) -> None:
 
 
 @pytest.mark.attack("insert SQL by a name, a text or an id")
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("number", range(len(PAYLOADS)))
 def test_files_and_folders_are_places(number: int, tmp_path: Path) -> None:
     """Names of sources, delimiters and relations reach the engine's readers as what they are."""
@@ -183,7 +183,7 @@ def test_files_and_folders_are_places(number: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.attack("insert SQL by a name, a text or an id")
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("number", range(len(PAYLOADS)))
 def test_a_project_file_and_a_command_line_of_payloads(
     number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.core.columns import LISTED, NumberColumn, TiledColumn, read_numbers, write_numbers
@@ -20,6 +19,7 @@ from sordino.core.estimates.registry import estimate_from_dict
 from sordino.core.estimates.table_cells import CellNoise, TableCells
 from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.time_zones import labels_from_dict, labels_to_dict
+from trying import examples
 
 WHOLE = st.integers(-(2**70), 2**70)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -27,7 +27,7 @@ LABELS = st.lists(st.one_of(st.none(), st.text(max_size=3), st.integers(-9, 9)),
 BLOCKS = st.lists(st.tuples(LABELS, st.integers(0, 4), st.integers(0, 4)), max_size=4)
 
 
-@given(st.one_of(st.lists(WHOLE, max_size=9), st.lists(FLOATS, max_size=9)), st.sampled_from([1, LISTED]))
+@examples(20, 100, st.one_of(st.lists(WHOLE, max_size=9), st.lists(FLOATS, max_size=9)), st.sampled_from([1, LISTED]))
 def test_numbers_are_those_of_a_tuple(numbers: list[Any], times: int) -> None:
     """Also beyond 64 bits; and JSON, which lists a few and packs many, gives the same numbers of the same type."""
     items = tuple(numbers) * times
@@ -43,7 +43,7 @@ def test_numbers_are_those_of_a_tuple(numbers: list[Any], times: int) -> None:
     assert {type(number) for number in read} == {type(number) for number in items}
 
 
-@given(BLOCKS)
+@examples(20, 100, BLOCKS)
 def test_tiles_are_the_labels_of_crossed_columns(blocks: list[Any]) -> None:
     items = tuple(label for values, each, times in blocks for label in [v for v in values for _ in range(each)] * times)
     column = TiledColumn(blocks)
@@ -103,7 +103,9 @@ def old_ends(cells: TableCells, confidence: float) -> list[tuple[Any, Any]]:
     return ends
 
 
-@given(
+@examples(
+    20,
+    100,
     st.lists(st.integers(-(2**64), 2**64), min_size=5, max_size=5),
     st.sampled_from([None, 0]),
     st.booleans(),

@@ -65,6 +65,7 @@ def test_most_common(relation: str, other: list[int], runs: int) -> None:
     assert found > (0.05 if runs > 2000 else -1)
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("runs", [200, pytest.param(8_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 8), ("replace", [0] * 6 + [7])])
 def test_median(relation: str, other: list[int], runs: int) -> None:
@@ -81,6 +82,7 @@ def test_median(relation: str, other: list[int], runs: int) -> None:
 
 
 @pytest.mark.attack("find a person by a key or a column that only they have")
+@pytest.mark.each(4)
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("delta", ["0.02", "0.3"])
 @pytest.mark.parametrize("there", [0, 2, 6])
@@ -155,7 +157,7 @@ def chosen(q: Any) -> float:
     return float(q.select([TailCount(LADDER, j, 5, "near", below=False) for j in range(3)], PureDP(1)).value)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("runs", [100, pytest.param(4_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("algorithm", [crossing, chosen], ids=["sparse vector", "selection"])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 5), ("replace", [0] * 3 + [7])])
@@ -167,7 +169,10 @@ def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) ->
 
 
 @pytest.mark.parametrize("runs", [30, pytest.param(1_500, marks=pytest.mark.deep)])
-@pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile", "ladder"])
+@pytest.mark.parametrize(
+    "method",
+    ["histogram", "quantile", *(pytest.param(name, marks=pytest.mark.deep) for name in ("sparse_vector", "ladder"))],
+)
 def test_bounds(method: Any, runs: int) -> None:
     """One far row more: the upper bound found reveals little of it."""
 

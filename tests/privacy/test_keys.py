@@ -151,7 +151,7 @@ def test_the_keys_that_one_unit_alone_has_show_with_chance_delta_at_most(keys: i
         assert all(a <= b for a, b in itertools.pairwise(shares))
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("groups", [None, 1, 3])
 def test_the_whole_cost_of_private_keys_is_what_was_asked(groups: int | None, relation: str) -> None:

@@ -24,8 +24,9 @@ def curator_of(source: Path, kind: str, relation: str, unit: Any) -> Any:
     return units.protect(source, relation=relation, unit=unit, csv=csv)
 
 
-def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: int) -> None:
-    """Compare every question on `pairs` pairs of neighbors; each table is asked once, and is in two pairs or three."""
+def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: int, every: int = 1) -> None:
+    """Compare each n-th question on `pairs` pairs of neighbors; each table is asked once, and is in two pairs or three."""
+    questions, vectors = (dict(list(several.items())[::every]) for several in (QUESTIONS, VECTORS))
     rng = random.Random(seed)
     groups = rng.choice([None, 1, 2])
     unit = sd.PrivacyUnit("id", max_rows=most, max_groups=groups)
@@ -40,11 +41,11 @@ def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: in
         if not plans:
             plans = {
                 name: curator.plan(asked, epsilon=1, **({"delta": "1e-6"} if "private" in name else {}))
-                for name, asked in QUESTIONS.items()
+                for name, asked in questions.items()
             }
-            bounds = {name: query.parts(curator.domain, curator.neighbors) for name, query in VECTORS.items()}
+            bounds = {name: query.parts(curator.domain, curator.neighbors) for name, query in vectors.items()}
         found = {name: asker.plan(plan, curator) for name, plan in plans.items()}
-        answers.append(found | {name: asker.vector(query, curator) for name, query in VECTORS.items()})
+        answers.append(found | {name: asker.vector(query, curator) for name, query in vectors.items()})
         curator.close()
     for first, second in neighbors:
         both = tables[first], tables[second]
@@ -73,7 +74,7 @@ def attack(path: Path, kind: str, relation: str, most: int, seed: int, pairs: in
     [(3, "replace", "parquet"), pytest.param(2, "replace", "csv", marks=pytest.mark.deep)],
 )
 def test_no_unit_moves_an_answer_by_more_than_is_declared(tmp_path: Path, most: int, relation: str, kind: str) -> None:
-    attack(tmp_path, kind, relation, most, seed=most, pairs=1)
+    attack(tmp_path, kind, relation, most, seed=most, pairs=1, every=2 if kind == "parquet" else 1)
 
 
 @pytest.mark.deep

@@ -34,6 +34,7 @@ from sordino.core.mechanisms.sparse_vector import SparseVector
 from sordino.core.noise.guard import SessionGuard
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError, QuestionRefused, SordinoError
+from trying import examples
 
 OCC = ContingencyTable((Axis("occ"),))
 
@@ -64,7 +65,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
 @needs_fork
-@pytest.mark.parametrize("kin", [in_a_child, in_a_grandchild])
+@pytest.mark.parametrize("kin", [in_a_child, pytest.param(in_a_grandchild, marks=pytest.mark.deep)])
 def test_crossings_answer_only_where_they_were_paid_for(tmp_path: Path, kin: Callable[..., str]) -> None:
     held = curator(budget=PureDP(2), ledger=tmp_path / "a.ledger")
     session = held.above_threshold(count=1, epsilon=1)
@@ -295,11 +296,12 @@ def test_a_session_and_a_curator_answer_questions_of_our_classes_alone(name: str
             session.above(question, threshold=0)
 
 
-@settings(max_examples=15)
-@given(
+@examples(
+    6,
+    15,
     st.recursive(
         st.just(0), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3)
-    )
+    ),
 )
 def test_no_place_in_a_question_hides_a_foreign_class(plain: Any) -> None:
     """Lists and dicts of plain values are none; with a foreign value as deep as one lies in them, they are refused."""

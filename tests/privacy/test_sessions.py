@@ -227,7 +227,9 @@ def ask(q: Any, what: str, loss: Any) -> Any:
     return q.select(EDGES, loss) if what == "select" else q.above(EDGES, 0, loss)
 
 
-@pytest.mark.parametrize("currency", ["epsilon", "rho", "pair"])
+@pytest.mark.parametrize(
+    "currency", ["pair", *(pytest.param(name, marks=pytest.mark.deep) for name in ("epsilon", "rho"))]
+)
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(asked=st.lists(st.tuples(ASKS, AMOUNTS), min_size=1, max_size=8))
 def test_whatever_is_asked_the_inner_costs_never_pass_the_charge(currency: str, asked: list[Any]) -> None:

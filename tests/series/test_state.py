@@ -344,7 +344,7 @@ def kill_at_lines(path: Path, kills: int) -> None:
 
 
 def test_a_few_kills(path: Path) -> None:
-    kill_at_lines(path, 5)
+    kill_at_lines(path, 2)
 
 
 @pytest.mark.deep
@@ -361,6 +361,7 @@ def database(postgres_server: Server) -> str:
     return f"{postgres_server.url}/series_ledgers"
 
 
+@pytest.mark.deep
 def test_a_series_on_a_server(database: str) -> None:
     address = f"{database}#one"
     people, series = open_at(address)

@@ -85,6 +85,7 @@ def counted(rows: Sequence[Visit], period: int, ward: str, limits: tuple[int, in
 LIMITS = [(1, 1), (1, 4), (2, 4), (2, 5), (3, 12), (1, 12), (4, 4)]
 
 
+@pytest.mark.each(11)
 @pytest.mark.parametrize(
     ("limits", "released"),
     [
@@ -110,7 +111,7 @@ def test_the_first_periods_of_each_window_count(limits: tuple[int, int], release
         assert release["total"] == [sum(expected[n][i] for n in range(start, number + 1)) for i in range(2)]
 
 
-@pytest.mark.parametrize("every", ["week", "month", "quarter", "year"])
+@pytest.mark.parametrize("every", ["week", "month", "year", pytest.param("quarter", marks=pytest.mark.deep)])
 def test_periods_of_other_lengths(every: str) -> None:
     """A person counts in the first of two periods, and in the first of the next two, by the clock of a zone."""
     starts = {"week": "2026-11-02", "month": "2026-11", "quarter": "2026-Q1", "year": "2026"}
@@ -192,6 +193,7 @@ def units_of(relation: Relation, most: int) -> list[list[tuple[int, str]]]:
     return units
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("limits", [(1, 2), (2, 4), (4, 4)], ids=str)
 def test_every_neighbor_of_a_small_stream_moves_draws_within_the_bound(

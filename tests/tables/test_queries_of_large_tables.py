@@ -27,6 +27,7 @@ def ask(finish: Any, tables: list[list[str]], loss: dict[str, Any]) -> tuple[Rel
     return people.ask(plan), plan.error(0.95)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("finish", ["linear", "whole", "raw"])
 def test_a_select_that_names_a_small_table_has_intervals(finish: Any) -> None:
     """They are those of the noise of that table alone, also on record and read again."""
@@ -46,6 +47,7 @@ def test_a_select_that_names_a_small_table_has_intervals(finish: Any) -> None:
     assert unnamed.interval(0.95) == (None, None)
 
 
+@pytest.mark.deep
 def test_a_slice_of_many_rows_is_the_same_on_record() -> None:
     answer, _ = ask("linear", [["country"], ["page"], ["country", "page"]], {"rho": "0.1"})
     pages = answer.tables.answer(["page"])

@@ -28,7 +28,7 @@ def all_ranges(keys: int) -> Array:
     return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("keys", [2, 3, 4, 5])
+@pytest.mark.parametrize("keys", [2, 3, *(pytest.param(keys, marks=pytest.mark.deep) for keys in (4, 5))])
 def test_a_basis_has_nearly_the_least_mean_variance_over_all_ranges(keys: int) -> None:
     """Against a search over all matrices of as many rows as keys, with columns of length at most 1."""
     ranges = all_ranges(keys)
@@ -46,7 +46,7 @@ def test_a_basis_has_nearly_the_least_mean_variance_over_all_ranges(keys: int) -
     assert error(find_range_basis(keys).coefficients.astype(float).ravel()) <= best + 0.01
 
 
-@pytest.mark.parametrize("keys", [16, 140])
+@pytest.mark.parametrize("keys", [16, pytest.param(140, marks=pytest.mark.deep)])
 def test_wide_bases_are_near_the_singular_value_bound(keys: int) -> None:
     """No strategy has less than the bound, (sum of singular values)^2 over keys; the best itself may lie above it."""
     basis = find_range_basis(keys)
@@ -77,6 +77,7 @@ def test_too_many_keys_are_refused() -> None:
         choose_residuals((4,), [(0,)], ordered={0: find_range_basis(3)})
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (3, 4), (2, 3, 2)])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("rows", [1, 2])

@@ -90,7 +90,7 @@ MEASURES: dict[str, Any] = {
 }
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -253,7 +253,7 @@ LOSSES: list[tuple[dict[str, Any], Any]] = [
 ]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(("loss", "budget"), LOSSES, ids=["rho", "epsilon", "delta"])
 @pytest.mark.parametrize("finish", ["raw", "whole"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -489,7 +489,7 @@ def small_table(listed: list[tuple[str | None, str, int, str]]) -> pa.Table:
     return pa.table(columns, names=["a", "b", "z", "id"])
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("measure", [sd.count(), sd.sum("z"), sd.sum(sd.col("z").clip(0, 3)), sd.count_distinct("id")])
 @pytest.mark.parametrize("max_rows", [None, pytest.param(2, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("ordered", [[], ["b"], ["a", "b"]], ids=["plain", "ordered", "both ordered"])
@@ -582,6 +582,7 @@ def range_cells(answer: Release, low: int, high: int) -> tuple[Any, float, float
     return one.value, ends[0], ends[1]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("finish", "relation"), [("linear", "replace"), ("whole", "add_remove")])
 def test_ranges_of_an_ordered_column_have_little_error(finish: Any, relation: str) -> None:
     source = rows()
@@ -634,6 +635,7 @@ def test_the_variance_of_each_cell_and_range_is_that_of_its_replicates(relation:
     assert estimate.noise[2].parts == ()
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 def test_ranges_have_intervals_under_a_pure_epsilon(finish: Any) -> None:
     """Laplace noise measures single keys: the plan states the error of the widest range, and a query adds one up."""
@@ -718,7 +720,7 @@ def with_areas(table: pa.Table) -> list[dict[str, Any]]:
     return [{**row, **above[row["tract"]]} for row in table.to_pylist() if row["tract"] is not None]
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -843,6 +845,7 @@ def test_areas_are_recorded_and_read_again(tmp_path: Path) -> None:
     assert other.identity() != question.identity()
 
 
+@pytest.mark.deep
 def test_a_release_of_many_areas_is_small_on_record_and_reads_again(tmp_path: Path) -> None:
     """Fifteen bytes a cell, where labels and decimals in words took seventy; and what is read is what was released."""
     names = [f"T{i:04}" for i in range(1_200)]
@@ -874,7 +877,7 @@ def people_keys(domain: sd.Domain, name: str) -> tuple[Any, ...]:
     return compile_tabulation(sd.tabulate([[name]]), domain).keys[0].labels
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     ("loss", "ordered"),
     [({"rho": "0.002"}, []), ({"rho": "0.002"}, ["year"]), ({"epsilon": "0.05"}, []), ({"epsilon": "0.05"}, ["year"])],
@@ -1089,6 +1092,7 @@ def test_intervals_cover(finish: Any, loss: dict[str, Any]) -> None:
 # ---- Questions to what was released
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}])
 def test_replicates_have_the_variance_that_the_plan_states(finish: Any, loss: dict[str, Any]) -> None:
@@ -1107,25 +1111,26 @@ def test_replicates_have_the_variance_that_the_plan_states(finish: Any, loss: di
         assert np.allclose(wide, (drawn - around)[:, -1])
 
 
-def test_a_query_of_the_release_has_intervals_and_costs_nothing() -> None:
+@pytest.mark.each(3)
+@pytest.mark.parametrize("finish", ["linear", "raw", "whole"])
+def test_a_query_of_the_release_has_intervals_and_costs_nothing(finish: Any) -> None:
     source = rows()
     people = protect(source, DOMAIN, budget=RHO)
-    for finish in ("raw", "linear", "whole"):
-        answer = people.ask(sd.tabulate([["region", "year"], ["year"]], MEASURES, finish=finish), rho="0.02")
-        spent = people.spent
-        one = answer.query("SELECT SUM(count) AS n FROM answer WHERE by_columns = 'region, year' AND year <= 2021")
-        low, high = one.interval(0.95)
-        assert low < one.value < high
-        shown = answer.query("SELECT year, count FROM answer WHERE by_columns = 'year' ORDER BY year")
-        assert shown.to_arrow()["count"].to_pylist() == answer.tables["year"]["count"].to_pylist()
-        with pytest.raises(AttributeError):
-            _ = shown.tables
-        ratio = answer.query(
-            "SELECT year, SUM(income) / SUM(count) AS mean FROM answer WHERE by_columns = 'year' GROUP BY year"
-        )
-        assert all(low is not None for low in ratio.interval(0.9)["mean_lower"].to_pylist())
-        assert people.spent == spent
-        assert Release.from_dict(json.loads(ratio.to_json())).interval(0.9).equals(ratio.interval(0.9))
+    answer = people.ask(sd.tabulate([["region", "year"], ["year"]], MEASURES, finish=finish), rho="0.02")
+    spent = people.spent
+    one = answer.query("SELECT SUM(count) AS n FROM answer WHERE by_columns = 'region, year' AND year <= 2021")
+    low, high = one.interval(0.95)
+    assert low < one.value < high
+    shown = answer.query("SELECT year, count FROM answer WHERE by_columns = 'year' ORDER BY year")
+    assert shown.to_arrow()["count"].to_pylist() == answer.tables["year"]["count"].to_pylist()
+    with pytest.raises(AttributeError):
+        _ = shown.tables
+    ratio = answer.query(
+        "SELECT year, SUM(income) / SUM(count) AS mean FROM answer WHERE by_columns = 'year' GROUP BY year"
+    )
+    assert all(low is not None for low in ratio.interval(0.9)["mean_lower"].to_pylist())
+    assert people.spent == spent
+    assert Release.from_dict(json.loads(ratio.to_json())).interval(0.9).equals(ratio.interval(0.9))
 
 
 @pytest.mark.deep

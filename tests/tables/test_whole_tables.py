@@ -60,7 +60,7 @@ def check_whole(whole: dict[Axes, Array], tables: Sequence[Axes]) -> None:
         assert np.array_equal(sums[0], sums[1]), (one, other)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("batch", range(10))
 def test_one_and_two_way_tables_are_always_whole(batch: int) -> None:
     """300 random workloads: few and many rows, much and little noise, axes of one key, tables within others."""
@@ -87,6 +87,7 @@ ACYCLIC: list[tuple[tuple[int, ...], list[Axes]]] = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("sizes", "tables"), ACYCLIC)
 @pytest.mark.parametrize("rho", [1e-3, 1.0])
 def test_larger_tables_without_a_cycle_are_always_whole(sizes: tuple[int, ...], tables: list[Axes], rho: float) -> None:
@@ -164,6 +165,7 @@ def test_cells_that_are_no_numbers_are_refused() -> None:
         make_whole({(0,): np.array([1.0, math.nan])})
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("within", [[()], [(0,)], [(0,), (1,)]])
 def test_cells_of_at_least_zero_are_the_nearest_within_the_margins(seed: int, within: list[Axes]) -> None:
@@ -288,6 +290,7 @@ def test_sixty_six_tables_have_two_thirds_of_the_error_of_separate_ones() -> Non
     assert whole < 36
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not ADULT_DISCRETE.is_file(), reason="no discrete Adult extract")
 def test_sixty_six_tables_of_the_adult_extract_have_half_the_error_of_separate_ones() -> None:
     _, linear, whole, _ = compare_errors(*read_census_columns())
@@ -295,6 +298,7 @@ def test_sixty_six_tables_of_the_adult_extract_have_half_the_error_of_separate_o
     assert whole < 29
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     "sets", [[(0,)], [(0, 1)], [(0,), (0, 1)], [(0,), (0, 1), (1, 2)], [(0, 1), (0, 2)], [(0, 1, 2), (0, 1)]], ids=str
 )

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
@@ -16,6 +15,7 @@ from mistyping import mistype
 from protecting import protect
 from sordino import col
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from trying import examples
 
 QUESTIONS: list[Any] = [S.agg(sd.count()), S.agg(sd.sum("age")), S.where(col("age") > 30).agg(sd.mean("gain"))]
 
@@ -69,8 +69,7 @@ def test_a_loss_is_shared_equally_whatever_the_units_of_the_questions() -> None:
     assert shared.cost == sd.ApproxDP(1, "1e-6")  # deltas add up, so they are shared too
 
 
-@given(count=st.integers(1, 7), epsilon=st.fractions(min_value=Fraction(1, 100), max_value=10))
-@settings(max_examples=10, deadline=None)
+@examples(6, 10, count=st.integers(1, 7), epsilon=st.fractions(min_value=Fraction(1, 100), max_value=10))
 def test_equal_shares_sum_to_the_whole(count: int, epsilon: Fraction) -> None:
     held = curator(budget=sd.PureDP(1000))
     batch = held.plan([QUESTIONS[i % 2] for i in range(count)], epsilon=epsilon)

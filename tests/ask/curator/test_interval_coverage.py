@@ -153,7 +153,7 @@ def select_cells(cut: Cut, key: str, loss: dict[str, Any], *, asks: int, groups:
     return [bool(f.all()) for f in found], np.concatenate(found)
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(20)
 @pytest.mark.parametrize("asks", [12, pytest.param(500, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("key", ["k", "name"])
 @pytest.mark.parametrize("cut", CUTS)
@@ -166,6 +166,7 @@ def test_rows_that_noisy_values_select_are_covered_together(cut: str, key: str, 
     assert each.mean() >= 0.95
 
 
+@pytest.mark.each(6)
 @pytest.mark.parametrize(
     ("what", "truth"), [(sd.sum("x"), sum(X[:10])), (sd.mean("x"), np.mean(X[:10])), (sd.std("x"), np.std(X[:10]))],
     ids=["sum", "mean", "std"],

@@ -67,7 +67,7 @@ QUESTIONS: dict[str, tuple[Aggregation, list[tuple[str, ...]]]] = {
 }
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("exclude", [False, True])
 @pytest.mark.parametrize(
@@ -132,6 +132,7 @@ def open_words(
     )
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_small_keys_show_once_large_ones_do(relation: str) -> None:
     """Common words show in the first round; in the second each unit's weight goes to its own word alone."""

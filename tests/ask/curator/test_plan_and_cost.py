@@ -27,7 +27,7 @@ LOSSES: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.each(13)
+@pytest.mark.each(20)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize(("budget", "asked"), LOSSES, ids=str)
 def test_the_ledger_moves_by_exactly_what_the_plan_says(budget: Any, asked: dict[str, Any], neighbors: str) -> None:

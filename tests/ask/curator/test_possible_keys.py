@@ -195,6 +195,7 @@ SHAPES = (
 )
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("text", SHAPES)
 def test_the_shape_never_depends_on_private_rows(text: str) -> None:
     plans = [people(rows).plan(sd.sql(text), epsilon=1) for rows in (TABLE, ODD, TABLE.slice(0, 0))]

@@ -82,7 +82,8 @@ WHOLE = sd.Domain({"x": sd.Integer(0, 26), "g": sd.Category(["a", "b", "c"]), "i
 
 
 @pytest.mark.parametrize("bins", [100_000, 3], ids=["one scan", "bins of 9, 3 and 1"])
-@pytest.mark.parametrize("draws", [60, pytest.param(1_000, marks=pytest.mark.deep)])
+@pytest.mark.each(4)
+@pytest.mark.parametrize("draws", [60, 1_000])
 def test_released_values_have_the_law(bins: int, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_MOST_BINS", bins)
     table = [0, 3, 3, 3, 4, 9, 9, 25, 26]

@@ -128,14 +128,14 @@ def test_keys_and_noise_follow_from_the_range_and_not_from_the_value(rows: pa.Ta
         "SELECT year, COUNT(*) AS n, AVG(amount - (SELECT AVG(amount) FROM visits)) AS apart FROM visits WHERE year ="
         " (SELECT year FROM visits GROUP BY year ORDER BY COUNT(*) DESC LIMIT 1) GROUP BY year ORDER BY year"
     )
-    plans = [open_visits(table).plan(sd.sql(text), epsilon=3) for table in (rows, rows.slice(0, 1), rows.slice(0, 0))]
+    plans = [open_visits(table).plan(sd.sql(text), epsilon=3) for table in (rows, rows.slice(0, 0))]
     assert len({plan.identity() for plan in plans}) == 1
     assert len({repr(plan.error(0.95)) for plan in plans}) == 1
-    assert [len(plan.procedure.plans) for plan in plans] == [3, 3, 3]
+    assert [len(plan.procedure.plans) for plan in plans] == [3, 3]
     assert not any("no row can have" in note for note in plans[0].notes)
     narrowed = open_visits(rows).ask(sd.sql(text.replace("WHERE", "WHERE year < 2021 AND", 1)), epsilon=3)
     assert [row["year"] for row in narrowed.rows] == list(range(2018, 2021))
-    for table in (rows, rows.slice(0, 1), rows.slice(0, 0)):
+    for table in (rows, rows.slice(0, 0)):
         release = open_visits(table).ask(sd.sql(text), epsilon=3)
         assert [row["year"] for row in release.rows] == list(range(2018, 2025))
 

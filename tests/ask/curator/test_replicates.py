@@ -179,8 +179,8 @@ LOSSES: tuple[dict[str, Any], ...] = ({"epsilon": Fraction(1, 2)}, {"rho": Fract
 
 @pytest.mark.parametrize("form", list(FORMS)[:1])
 def test_coverage_lightly(form: str) -> None:
-    """40 runs: outside of [.77, 1] with chance below 1 in 10,000 for one row a run at 95%, and with a seed for ever or never."""
-    assert 0.77 <= measure_coverage(FORMS[form], runs=40, seed=7, epsilon=Fraction(1, 2)) <= 1
+    """20 runs: outside of [.7, 1] with chance below 1 in 10,000 for one row a run at 95%, and with a seed for ever or never."""
+    assert 0.7 <= measure_coverage(FORMS[form], runs=20, seed=7, epsilon=Fraction(1, 2)) <= 1
 
 
 @pytest.mark.deep
@@ -440,7 +440,7 @@ def test_all_replicates_are_one_query_over_one_draw_of_noise(monkeypatch: pytest
         "SELECT place, 100.0 * n / SUM(n) OVER () AS x, n - LAG(n) OVER (ORDER BY place) AS y FROM"
         " (SELECT place, COUNT(*) AS n FROM visits GROUP BY place) AS t ORDER BY place"
     )
-    for rows in (10, 300):
+    for rows in (10, 60):
         domain = sd.Domain({"place": sd.Integer(0, rows - 1)})
         release = ask(text, table=pa.table({"place": [i % rows for i in range(5 * rows)]}), domain=domain)
         again = Release.from_dict(release.to_dict())

@@ -67,6 +67,7 @@ KINDS: list[tuple[Callable[[], Any], Callable[[float], float]]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("question", "off"), KINDS, ids=["count", "sum", "mean", "variance", "median", "quantile"])
 @pytest.mark.parametrize(
     "loss", [{"epsilon": 0.5}, pytest.param({"rho": 0.03}, marks=pytest.mark.deep)], ids=["epsilon", "rho"]

@@ -100,6 +100,7 @@ def test_hostile_texts_show_as_they_are_grouped(form: str, how: str, tmp_path: P
     assert_exact(sources[form], HOSTILE, how)
 
 
+@pytest.mark.deep
 @settings(max_examples=3, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(st.text(st.sampled_from(" \t\n\r\0o\u0301,01'\\\ue000\ue001"), max_size=4), min_size=1, unique=True),
@@ -143,6 +144,7 @@ def test_cells_that_are_no_text_are_keys_by_their_text(kind: str, how: str) -> N
     assert len(moments) == 2 * len(named)  # two moments that summer time ends between, of one hour in Berlin
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("how", WAYS)
 def test_a_text_of_more_than_a_thousand_characters_never_shows(how: str) -> None:
     keys = ["e\u0301" * 500, "y" * 1001, "z" * 200_000, "oslo"]
@@ -167,6 +169,7 @@ def test_long_keys_are_kept_once_on_the_ledger_and_read_back_whole(tmp_path: Pat
         held.close()
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("how", WAYS)
 def test_a_median_of_private_keys_of_a_joined_table(how: str) -> None:
     """Such a question failed after its charge: the keys that show were looked up in the table's own columns."""

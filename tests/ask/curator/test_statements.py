@@ -244,9 +244,9 @@ def test_a_released_column_keeps_its_interval_and_a_computed_one_has_none(rows: 
     assert any("chose these rows" in note for note in selected.notes)
 
 
-@pytest.mark.parametrize("answers", [20, pytest.param(200, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("answers", [10, pytest.param(200, marks=pytest.mark.deep)])
 def test_intervals_of_the_largest_of_many_equal_counts_cover_them(answers: int) -> None:
-    """Alone at 80%, the largest of 40 equal counts would be within its interval once in 10^9 answers; together 8 of 10 are."""
+    """Alone at 80%, the largest of 40 equal counts is within its interval in .9^40 of answers, 1.5%; together in 8 of 10."""
     equal = pa.table({"shop": [f"s{i % 40:02}" for i in range(4000)]})
     shops = sd.protect(
         equal,
@@ -264,7 +264,7 @@ def test_intervals_of_the_largest_of_many_equal_counts_cover_them(answers: int) 
     for _ in range(answers):
         shown = shops.ask(sd.sql(top), epsilon=1).to_arrow(intervals=True, confidence=0.8).to_pylist()
         covered += all(row["n_lower"] <= 100 <= row["n_upper"] for row in shown)
-    # 8 of 10 or more are expected, within three deviations: at least 11 of 20, 143 of 200.
+    # 8 of 10 or more are expected, within three deviations: at least 5 of 10, 143 of 200.
     assert covered >= 0.8 * answers - 3 * (0.16 * answers) ** 0.5
 
 

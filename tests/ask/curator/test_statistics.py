@@ -132,7 +132,7 @@ def test_through_ask_itself(neighbors: str, loss: dict[str, Any]) -> None:
 
 
 @pytest.mark.attack("tell neighbors by which floats can come out")
-@pytest.mark.each(5)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("base", [0, 2**20, 2**52])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_outputs_of_neighbors_are_multiples_of_one_public_grid(base: int, loss: dict[str, Any]) -> None:

@@ -198,7 +198,7 @@ def test_sessions_and_searches_answer_too(seed: int, tmp_path: Path) -> None:
         except QuestionRefused:
             assert curator.domain[name].to_dict()["type"] == "real"  # declared too wide to be read without a resolution
     with curator.above_threshold(count=50, epsilon=1) as session:
-        for _ in range(20):
+        for _ in range(10):
             try:
                 asked = S.where(made.condition(1)).agg(rng.choice([sd.count(), sd.sum(made.number(2))]))
                 session.above(asked, threshold=rng.choice([Fraction(0), Fraction(10**60), Fraction(1, 3)]))

@@ -70,7 +70,7 @@ def write(path: Path, lines: list[bytes], csv: sd.Csv | None) -> Path:
     return path
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(20)
 @pytest.mark.parametrize("packing", ["", ".gz"])
 @pytest.mark.parametrize("name", [*RULES, "jsonl"])
 def test_a_bad_line_changes_no_other_and_keeps_its_other_cells(name: str, packing: str, tmp_path: Path) -> None:

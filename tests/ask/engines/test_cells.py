@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
@@ -21,6 +20,7 @@ from sordino.ask.queries.build import Selection
 from sordino.core.primitives import Primitives
 from sordino.core.source import Csv
 from sordino.errors import DeclarationError
+from trying import examples
 
 S = Selection()
 DAY = datetime.date(2013, 1, 2)
@@ -122,9 +122,11 @@ def test_each_cell_means_what_the_table_of_rules_says(tmp_path: Path, kind: str)
     assert read(engine_of(place, domain(kind), csv=rules), kind) == wanted
 
 
-@settings(max_examples=12, deadline=None)
-@given(
-    st.sampled_from(list(COLUMNS)), st.lists(st.text(alphabet="0129.-+/:TZ eEtrufalsMy\t,", max_size=12), max_size=60)
+@examples(
+    6,
+    12,
+    st.sampled_from(list(COLUMNS)),
+    st.lists(st.text(alphabet="0129.-+/:TZ eEtrufalsMy\t,", max_size=12), max_size=60),
 )
 def test_text_is_read_alike_by_both_readers(kind: str, texts: list[str]) -> None:
     """The reading in SQL and the one of Python objects are one function of the cell."""

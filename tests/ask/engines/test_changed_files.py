@@ -119,7 +119,7 @@ def files(request: Any, tmp_path: Path) -> Files:
     return made
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 def test_a_new_file_of_the_same_columns_is_followed(files: Files) -> None:
     people = files.open()
     assert exact(people) == (10, 20)
@@ -141,7 +141,7 @@ def test_a_file_that_is_gone_costs_nothing_and_may_come_back(files: Files) -> No
     assert exact(people) == (10, 20)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(4)
 @pytest.mark.parametrize(
     ("name", "columns"),
     [

@@ -175,6 +175,7 @@ def test_every_place_answers_as_without_a_collation(
     assert read(tmp_path / "visits.duckdb", relation) == plain(odd)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("odd", FIRST)
 def test_every_place_answers_as_without_a_collation_on_postgresql(
     plain: Callable[[str], dict[str, object]], odd: str, postgres_database: str, tmp_path: Path

@@ -54,7 +54,7 @@ def kept_rows_of(table: list[Row], path: Path, *, groups: int | None) -> Kept:
     return by_unit
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("groups", [None, 1, 2])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_kept_depends_neither_on_order_nor_on_other_units(

@@ -32,7 +32,7 @@ def on_grid(value: float, unit: Fraction, low: int, high: int) -> Fraction:
 def test_sums_of_reals_are_sums_of_fractions_in_any_order() -> None:
     rng = random.Random(7)
     values = [
-        rng.choice([rng.uniform(-9, 9), 1e308, -1e308, 1e-320, -0.0, 0.1 * rng.randrange(99)]) for _ in range(20_000)
+        rng.choice([rng.uniform(-9, 9), 1e308, -1e308, 1e-320, -0.0, 0.1 * rng.randrange(99)]) for _ in range(5_000)
     ]
     values += [0.125 * n for n in range(-50, 50)]  # half of them lie midway between two hundredths: ties go up
     domain = sd.Domain({"x": sd.Real(-10, 10, resolution="0.01")})
@@ -52,7 +52,7 @@ def test_m_and_m_plus_1(m: int) -> None:
     assert exact(pa.table({"x": pa.array(more, pa.int64())}), domain, sd.sum("x")) == [[sum(table) + 1]]
 
 
-@pytest.mark.each(9)
+@pytest.mark.each(14)
 @pytest.mark.parametrize(
     "kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(), pa.float64()], ids=str
 )

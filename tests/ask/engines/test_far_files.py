@@ -135,6 +135,7 @@ def test_a_file_of_a_web_server_answers_as_the_file_here(name: str, folder: Path
     assert answers(f"{site.url}/{name}", **options(name)) == answers(str(folder / name), **options(name))
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", ["people.parquet", "people.csv.gz", "years/*/*.parquet"])
 def test_files_of_a_bucket_answer_as_the_files_here(name: str, folder: Path, bucket: str) -> None:
     assert answers(f"{bucket}/{name}", **options(name)) == answers(f"{folder}/{name}", **options(name))
@@ -266,6 +267,7 @@ def test_a_web_server_that_goes_away(site: FileServer, requests: int) -> None:
     assert held.ask(question, epsilon=10**5).rows[0]["n"] == len(ROWS)
 
 
+@pytest.mark.deep
 def test_a_bucket_that_goes_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serve_s3() as (url, process):
         let_in(monkeypatch, url)

@@ -88,7 +88,7 @@ def force_hash(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 @pytest.mark.attack("learn from the order or the files of the rows")
-@pytest.mark.each(5)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("text", HASHES, ids=["all collide", "many collide", "as it is"])
 @pytest.mark.parametrize("groups", [None, 1])
 def test_kept_rows_depend_on_the_unit_alone(

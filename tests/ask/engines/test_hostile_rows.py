@@ -151,7 +151,7 @@ def store(path: Path, kind: str, values: list[str], names: Sequence[str] = ("x",
 
 
 @pytest.mark.attack("poison an answer by one row")
-@pytest.mark.each(23)
+@pytest.mark.each(46)
 @pytest.mark.parametrize("kind", POISON, ids=lambda k: k[:14])
 def test_poison_in_every_physical_type_declared_type_and_operator(tmp_path: Path, kind: str) -> None:
     """The k poison rows move each answer by at most k times what one row may: all other rows count as before."""

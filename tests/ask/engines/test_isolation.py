@@ -41,6 +41,7 @@ def make(folder: Path, kind: str) -> Any:
     }[kind]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("kind", ["parquet", "glob", "csv", "duckdb", "arrow"])
 def test_the_connection_is_shut(tmp_path: Path, kind: str) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _NOTEBOOK = """
 import sys, types
 shell = types.SimpleNamespace(config={"IPKernelApp": {}})
@@ -27,6 +29,7 @@ print(round(people.ask(sd.count(), epsilon=50).value))
 """
 
 
+@pytest.mark.deep
 def test_a_table_opens_in_a_notebook_without_ipywidgets(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", _NOTEBOOK], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr[-400:]

@@ -150,6 +150,7 @@ def test_files_whose_cells_are_read_alike_are_one_table(declared: str, first: st
     assert exact(f"{tmp_path}/t/", domain, sd.count()) == [[80]]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("declared", "first", "second"),
     [

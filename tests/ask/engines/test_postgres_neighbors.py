@@ -77,6 +77,7 @@ def store(server: postgres.Server, url: str) -> None:
     )
 
 
+@pytest.mark.deep
 def test_a_unit_of_two_tables_never_beats_the_sensitivity(
     postgres_server: postgres.Server, postgres_database: str
 ) -> None:
@@ -165,7 +166,7 @@ def compare(held: Sequence[sd.Curator], relation: Relation, rng: random.Random, 
     return moved
 
 
-@pytest.mark.parametrize("relation", ["add_remove", "replace"])
+@pytest.mark.parametrize("relation", ["replace", pytest.param("add_remove", marks=pytest.mark.deep)])
 def test_random_questions_never_beat_the_sensitivity(
     relation: Relation, postgres_database: str, tmp_path: Path
 ) -> None:

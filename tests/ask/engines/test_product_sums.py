@@ -31,6 +31,7 @@ from sordino.ask.queries.moment_matrix import (
 from sordino.core.primitives import MOST_FACTOR, MOST_WEIGHT, ProductSums
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("most", [MOST_FACTOR // 2 - 1, 1 << 17, 1 << 11])
 @pytest.mark.parametrize(
     ("columns", "blocks"), [(1, [0, 1]), (3, [255, 0, 257]), (31, [256]), (32, [8193]), (70, [300, 9])]
@@ -109,7 +110,7 @@ def of(*names: str) -> tuple[Grouping, ...]:
 
 
 # Six of the sixteen, in which each two values of two parameters come together.
-@pytest.mark.each(3)
+@pytest.mark.each(13)
 @pytest.mark.parametrize("count", [0, 700])
 @pytest.mark.parametrize("limit", [None, 1 << 20])
 @pytest.mark.parametrize(("weight", "folds"), [(None, 1), ("u", 3)])

@@ -128,8 +128,8 @@ def engines_of(people: tuple[Path, str], unit: PrivacyUnit | None) -> list[Any]:
     return [engine_of(path, DOMAIN, unit=unit, relation="people"), server]
 
 
-@pytest.mark.each(2)
-@pytest.mark.parametrize("width", [1, 3, 11])
+@pytest.mark.each(3)
+@pytest.mark.parametrize("width", [3, 1, 11])
 def test_the_hash_agrees_to_the_bit_and_never_overflows(width: int, postgres_database: str) -> None:
     draws = random.Random(width)
     rows = [[draws.choice([*EXTREMES, draws.randrange(-(2**63), 2**63)]) for _ in range(width)] for _ in range(200)]
@@ -173,7 +173,7 @@ def test_each_row_of_a_unit_is_kept_as_often(kind: str) -> None:
         assert stats.chisquare(counts).pvalue > 1e-6 / 6
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     ("question", "bounds"),
     [
@@ -201,6 +201,7 @@ def test_the_same_rows_are_kept_in_postgresql(
     assert answers[0]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("unit", [None, PrivacyUnit("id", max_rows=3)], ids=["rows", "people"])
 def test_units_fall_in_the_same_chunks_in_postgresql(unit: PrivacyUnit | None, people: tuple[Path, str]) -> None:
     answers = []
@@ -214,6 +215,7 @@ def test_units_fall_in_the_same_chunks_in_postgresql(unit: PrivacyUnit | None, p
     assert {chunk for chunk, _ in answers[0]} == set(range(7))
 
 
+@pytest.mark.deep
 @pytest.mark.each(7)
 @pytest.mark.parametrize("seed", range(5))
 def test_how_a_cell_is_held_does_not_matter(

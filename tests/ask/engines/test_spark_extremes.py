@@ -119,6 +119,7 @@ PAIRS = [  # by the file that a row lies in: so one scan asks of all neighbors
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
 def test_one_added_row_moves_no_other_through_parquet(kind: pa.DataType, spark: SparkSession, tmp_path: Path) -> None:
     """Each part is a file of its own: a table, and that table with one row added; both are as DuckDB has them."""

@@ -122,5 +122,5 @@ def test_processes_that_start_at_once_leave_each_other_alone(place: Path) -> Non
         return ran.stderr
 
     with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(race, range(3))) == [""] * 3
+        assert list(pool.map(race, range(2))) == [""] * 2
     assert list(place.iterdir()) == []

@@ -182,7 +182,8 @@ def rows(count: int, rng: random.Random, ids: Sequence[Any] = ("u", "v", "w", No
     return [{"id": rng.choice(ids), **{name: rng.choice(pool) for name, pool in POOL.items()}} for _ in range(count)]
 
 
-@pytest.mark.parametrize("where", [None, ANY_ROW], ids=["all", "where"])
+@pytest.mark.each(2)
+@pytest.mark.parametrize("where", [ANY_ROW, None], ids=["where", "all"])
 def test_each_value_is_what_plain_python_says(where: Expr | None) -> None:
     rng = random.Random(5)
     chosen = S if where is None else S.where(where)
@@ -366,7 +367,7 @@ def test_a_value_that_no_engine_can_hold_is_refused_at_plan() -> None:
             step_domain(DOMAIN, bind(S.per_unit(value.alias("v")).agg(sd.count())).steps)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
 def test_every_source_answers_alike(kind: str, tmp_path: Path) -> None:
     import duckdb

@@ -48,7 +48,7 @@ def answer(table: list[Row], question: Any) -> Any:
     return exact(pa.Table.from_pylist(table, schema=kinds), DOMAIN, question, unit=UNIT)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_adding_removing_or_replacing_a_unit_moves_no_more_than_declared(seed: int) -> None:
     rng = random.Random(seed)

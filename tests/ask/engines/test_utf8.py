@@ -112,7 +112,7 @@ def test_text_that_is_not_utf8_is_missing(unit: PrivacyUnit | None, tmp_path: Pa
 
 def test_a_single_bad_cell_fails_no_private_key_and_no_sample(tmp_path: Path) -> None:
     made = [dict.fromkeys(TEXTS, b"a") | {"n": 1} for _ in range(3000)] + [dict.fromkeys(TEXTS, b"b\xff") | {"n": 1}]
-    for source, how in sources(made, tmp_path):
+    for source, how in sources(made, tmp_path)[::2]:
         curator = protect(source, DOMAIN, budget=sd.ApproxDP(1000, "0.1"), seed=1, name="data", **how)
         keys = curator.ask(S.group_by("name").agg(sd.count()), epsilon=5, delta="1e-6")
         assert [k.labels for k in keys.keys] == [("a",)]

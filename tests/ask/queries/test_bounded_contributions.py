@@ -162,7 +162,7 @@ def table(*units: tuple[str, Sequence[tuple[Any, ...]]]) -> pa.Table:
     return pa.table({n: pa.array([r[i] for r in rows], kind) for i, (n, kind) in enumerate(KINDS.items())})
 
 
-@pytest.mark.each(43)
+@pytest.mark.each(90)
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: getattr(q, "describe", q.__repr__)()[:50])
 def test_no_small_neighbors_differ_by_more_than_declared(question: Any, unit: PrivacyUnit) -> None:

@@ -56,7 +56,7 @@ def spread(asked: Aggregation, aggregate: Any, several: Any, table: list[dict[st
     return found
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_exact_parts_agree(seed: int) -> None:
     rng = random.Random(seed)

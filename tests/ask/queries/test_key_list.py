@@ -133,10 +133,10 @@ def test_cells_are_those_listed_and_rows_may_drop_out(relation: Any) -> None:
 
 
 def test_the_limit_counts_the_list_and_not_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    wide = sd.Domain({"a": sd.Integer(0, 10**5), "b": sd.Integer(0, 10**5)})
+    wide = sd.Domain({"a": sd.Integer(0, 2000), "b": sd.Integer(0, 2000)})
     with pytest.raises(QuestionRefused, match="above 1000000"):
         compile_query(S.group_by("a", "b").agg(sd.count()), wide)
-    listed = S.group_by("a", "b", keys=[(1, 2), (10**5, 0)]).agg(sd.count())
+    listed = S.group_by("a", "b", keys=[(1, 2), (2000, 0)]).agg(sd.count())
     assert compile_query(listed, wide).cells == 2
     assert MOST_LISTED == 10**6
     monkeypatch.setattr("sordino.ask.queries.expressions.keys.MOST_LISTED", 1000)

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pytest
 
 import sordino as sd
-from ask.engines.support import engine_of
+from ask.engines.support import BoundQuestions, engine_of
 from sordino import col
-from sordino.ask.curator.aggregation_procedure import exact_vectors
-from sordino.ask.queries.aggregation import Aggregation, CompiledQuery, compile_query
+from sordino.ask.queries.aggregation import Aggregation, compile_query
 from sordino.ask.queries.build import Selection, as_aggregation
 from sordino.core.neighbors import Neighbors, PrivacyUnit, Relation, Sensitivity
 
@@ -61,25 +60,14 @@ def answers_of(rows: tuple[tuple[Any, Any], ...], unit: PrivacyUnit | None) -> l
             "u": pa.array(owners, pa.string()),
         }
     )
-    engine = engine_of(table, DOMAIN, unit=unit)
-    trees = selects(unit)
-    vectors = [exact_vectors(engine.run(tree.copy()), found) for found, tree in trees]
-    engine.close()
-    return [
-        [[x * part.unit for x in vector] for part, vector in zip(itertools.chain(*found.parts), own, strict=True)]
-        for (found, _), own in zip(trees, vectors, strict=True)
-    ]
+    return bound_questions(unit).ask(source=table)
 
 
 @functools.cache
-def selects(unit: PrivacyUnit | None) -> list[tuple[CompiledQuery, Any]]:
-    """Return what each question means, and its SQL: one text for all tables, as they hold their cells alike."""
+def bound_questions(unit: PrivacyUnit | None) -> BoundQuestions:
+    """Bind each question once for all tables, which hold their cells alike."""
     empty = pa.table({"t": pa.array([], pa.string()), "d": pa.array([], pa.date32()), "u": pa.array([], pa.string())})
-    engine = engine_of(empty, DOMAIN, unit=unit)
-    found = [compile_query(q, DOMAIN) for q in QUESTIONS]
-    trees = [(f, f.select(engine.primitives)) for f in found]
-    engine.close()
-    return trees
+    return BoundQuestions(engine_of(empty, DOMAIN, unit=unit), DOMAIN, QUESTIONS, source=empty)
 
 
 @functools.cache

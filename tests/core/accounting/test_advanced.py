@@ -73,10 +73,11 @@ def test_optimal_agrees_with_the_multiples_of_kairouz_2015_theorem_3_3() -> None
     assert optimal(0, 5, 0.1) == optimal(1, 0, 0.1) == 0
 
 
-def test_bounds_of_several_sizes_hold() -> None:
+@pytest.mark.parametrize("lists", [8, pytest.param(25, marks=pytest.mark.deep)])
+def test_bounds_of_several_sizes_hold(lists: int) -> None:
     """Against exact composition of randomized responses by PLD, which no valid bound for pure events can beat."""
     draw = random.Random(3)
-    for _ in range(25):
+    for _ in range(lists):
         sizes = [draw.choice([0.01, 0.1, 0.5, 1.5]) for _ in range(draw.randrange(1, 12))]
         delta = draw.choice([0.3, 1e-2, 1e-6])
         truth = pld_epsilon([LaplaceEvent(size) for size in sizes], delta) * (1 - 1e-3)

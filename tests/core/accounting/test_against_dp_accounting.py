@@ -10,13 +10,13 @@ from sordino.core.accounting.pld import pld_epsilon
 from sordino.core.loss import Event
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(8)
 @pytest.mark.parametrize(
     ("event", "times"),
     [
+        (DiscreteLaplaceEvent(1, 1), 8),
         (LaplaceEvent(1), 100),
         (LaplaceEvent("0.1"), 30),
-        (DiscreteLaplaceEvent(1, 1), 8),
         (DiscreteGaussianEvent(16, 1, 1), 10),
         (DiscreteGaussianEvent(100, 3, 1), 40),
     ],

@@ -89,7 +89,7 @@ def test_no_order_of_discrete_laplace_passes_its_rho(epsilon: Fraction, steps: i
     assert mean(losses) <= of(laplace_rho(epsilon, steps)) <= mean(losses) * (1 + Decimal("1e-11"))
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_pair_of_bounded_range_passes_its_rho(epsilon: Fraction) -> None:
     worst = Decimal(0)

@@ -46,7 +46,7 @@ def test_no_step_of_the_law_is_longer_than_the_theorem_says(smooth: float) -> No
     assert -2 * special.ndtri(bare[1]) > 1 / math.sqrt(smooth)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("variance", [Fraction(6, 5), Fraction(3), Fraction(12)])
 def test_every_small_vector_stays_below_its_gaussian(variance: Fraction) -> None:
     """All moves of three cells by up to two steps: exact delta of the product, against the Gaussian of their length."""

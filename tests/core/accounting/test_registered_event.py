@@ -90,6 +90,7 @@ HALF = Fraction(1, 2)
 LEAKY = Leaky(Fraction(1, 8), Fraction(1, 10**6))
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("coin", [Coin(HALF), FastCoin(HALF)])
 def test_it_composes_as_its_bounds_say(coin: Event) -> None:
     ours = LaplaceEvent(HALF)

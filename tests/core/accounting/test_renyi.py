@@ -45,7 +45,7 @@ def curve_of(number: int) -> list[tuple[float, float | None]]:
     return [(order, whole.renyi(order)) for order in (1 + math.exp(step / 8) for step in range(-60, 100))]
 
 
-@pytest.mark.each(13)
+@pytest.mark.each(26)
 @pytest.mark.parametrize("number", range(len(LISTS)), ids=lambda n: f"{len(LISTS[n])} of {LISTS[n][0]!r}"[:60])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12])
 def test_never_worse_than_zcdp_and_the_least_over_orders(number: int, delta: float) -> None:

@@ -145,6 +145,7 @@ def test_narrow_noise_sampled_keeps_its_law() -> None:
     assert truth * (1 - 1e-9) <= found <= truth * 1.001
 
 
+@pytest.mark.deep
 def test_rare_losses_below_the_window_do_not_move_above_it() -> None:
     pair = brute.subsample(brute.gaussian(3.0, 2), 0.01)
     truth = max(brute.delta_of_list([one], 0.0) for one in (pair, brute.exchange(pair)))

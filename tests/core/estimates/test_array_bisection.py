@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.core.estimates.array_bisection import bisect_arrays
+from trying import examples
 
 PLACES = st.lists(st.floats(0, 1), min_size=1, max_size=5)
 
@@ -23,7 +23,7 @@ def halve(place: float, within: float, outside: float, halvings: int) -> float:
     return outside
 
 
-@given(PLACES, st.sampled_from([1, 100]), st.sampled_from([1, 2]))
+@examples(20, 100, PLACES, st.sampled_from([1, 100]), st.sampled_from([1, 2]))
 def test_every_point_is_found_as_by_single_halvings(places: list[float], terms: int, sides: int) -> None:
     found = np.array(places)
     ends = np.stack([np.full(len(places), 2.0), np.full(len(places), -1.0)])[:sides]

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.core.estimates.noisy import Noisy, find_ends, one_sided_error
@@ -16,6 +15,7 @@ from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.core.noise.rng import Rng
 from sordino.core.noise.truncated_laplace import TruncatedLaplace
+from trying import examples
 
 LAWS: list[NoiseLaw] = [
     DiscreteLaplace(Fraction(1, 5)),
@@ -39,7 +39,7 @@ def coverage(law: NoiseLaw, truth: int, confidence: float, least: int | None, mo
     )
 
 
-@pytest.mark.each(29)
+@pytest.mark.each(58)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize(("least", "most"), [(0, None), (None, 0), (0, 7), (0, 60), (0, 1)])
@@ -77,7 +77,9 @@ def accepted(y: Fraction, margin: Fraction, one_sided: Fraction, least: int | No
     return [x for x in range(first, last + 1) if accepts(x)]
 
 
-@given(
+@examples(
+    20,
+    100,
     steps=st.lists(st.integers(-60, 60), min_size=1, max_size=4),
     per=st.integers(1, 7),
     one_sided=st.fractions(0, 9, max_denominator=6),
@@ -118,6 +120,7 @@ def test_a_value_that_was_chosen_among_many_errs_as_the_worst_of_them() -> None:
         assert Selected(one, among).intervals(0.9) == one.intervals(float(1 - Fraction(1, 10) / among))
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("rising", [False, True], ids=["largest", "smallest"])
 @pytest.mark.parametrize("apart", [0, 8, 500], ids=["equal", "near", "apart"])
 @pytest.mark.parametrize("runs", [250, pytest.param(2_000, marks=pytest.mark.deep)])

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sordino.core.estimates.weighted_sum import normal_quantile
+from trying import examples
 
 CONFIDENCES = st.floats(min_value=0, max_value=1, exclude_min=True, exclude_max=True) | st.sampled_from(
     [5e-324, 1 - 2**-53, 1 - 2**-52, 1 - 2**-51]
 )
 
 
-@given(CONFIDENCES, CONFIDENCES)
+@examples(20, 100, CONFIDENCES, CONFIDENCES)
 def test_it_is_finite_and_grows_with_the_confidence(one: float, other: float) -> None:
     low, high = sorted((one, other))
     assert 0 <= normal_quantile(low) <= normal_quantile(high) < 9

@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.core.estimates.formula import Formula
@@ -26,6 +25,7 @@ from sordino.core.estimates.second_moments import SecondMoments
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
+from trying import examples
 
 A, B = ["column", 0], ["column", 1]
 LAWS: dict[str, Callable[[Fraction], NoiseLaw]] = {
@@ -78,7 +78,7 @@ def test_intervals_cover_between_94_and_99_percent(
     assert 0.95 - 5 * math.sqrt(0.95 * 0.05 / runs) <= held / runs <= (0.995 if runs > 1000 else 1)
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("apart", [0, 40_000, 200_000])
 @pytest.mark.parametrize("law", LAWS)
@@ -191,8 +191,9 @@ TREES = st.recursive(
 )
 
 
-@given(TREES, st.lists(st.tuples(st.integers(-(10**18), 10**18), st.integers(-2, 2)), min_size=1, max_size=3))
-@settings(max_examples=50, deadline=None)
+@examples(
+    10, 50, TREES, st.lists(st.tuples(st.integers(-(10**18), 10**18), st.integers(-2, 2)), min_size=1, max_size=3)
+)
 def test_no_formula_fails_whatever_was_released(tree: Any, rows: list[tuple[int, int]]) -> None:
     law = DiscreteLaplace(Fraction(3, 2))
     of = tuple(Noisy(tuple(row[i] for row in rows), Fraction(1), law) for i in (0, 1))

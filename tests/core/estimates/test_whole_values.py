@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sordino as sd
@@ -19,6 +19,7 @@ from sordino.core.estimates.weighted_sum import WeightedSum
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.local.estimates.frequency import FrequencyEstimate
 from sordino.synth.histogram import Range
+from trying import examples
 
 ASKED = {
     "COUNT(*)": "int64",
@@ -89,8 +90,9 @@ def test_a_column_has_one_type_whatever_else_is_asked(
             assert all(low is None or low <= value <= high for value, (low, high) in pairs), (asked, output.name)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
+@examples(
+    8,
+    40,
     laws=st.tuples(LAWS, LAWS),
     width=st.integers(1, 30),
     steps=st.tuples(st.integers(-400, 400), st.integers(-400, 400)),
@@ -136,8 +138,9 @@ def test_rounded_values_keep_their_error_and_coverage(scale: Fraction, width: in
     assert mean == pytest.approx(true, abs=1e-3)
 
 
-@settings(max_examples=60, deadline=None)
-@given(supports=st.lists(st.integers(0, 400), min_size=2, max_size=5), epsilon=st.sampled_from([0.1, 1.0, 4.0]))
+@examples(
+    12, 60, supports=st.lists(st.integers(0, 400), min_size=2, max_size=5), epsilon=st.sampled_from([0.1, 1.0, 4.0])
+)
 def test_a_raw_share_lies_in_its_interval(supports: list[int], epsilon: float) -> None:
     made = local.GRR([str(i) for i in range(len(supports))], epsilon=epsilon)
     estimate = FrequencyEstimate(tuple(map(str, range(len(supports)))), tuple(supports), 400, made.p, made.q, "GRR")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
@@ -24,6 +23,7 @@ from sordino.core.ledger.allowance import AllowanceSums, describe_years, months_
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.restoration import move_ledger, restore_ledger
 from sordino.errors import BudgetExhausted, DeclarationChanged, DeclarationError, LedgerError
+from trying import examples
 
 FORK = multiprocessing.get_context("fork")
 YEAR = sd.Allowance("year", epsilon=1)
@@ -110,8 +110,9 @@ def test_a_clock_set_back_or_forward_refills_nothing() -> None:
     ledger.verify()
 
 
-@settings(max_examples=30, deadline=None)
-@given(
+@examples(
+    6,
+    30,
     st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["0.1", "0.3", "0.5", "1"])), min_size=1, max_size=25),
     st.sampled_from(["month", "quarter", "year"]),
     st.booleans(),
@@ -295,6 +296,7 @@ def database(postgres_server: Server) -> str:
     return f"{postgres_server.url}/allowance_ledgers"
 
 
+@pytest.mark.deep
 def test_an_allowance_on_a_server(database: str) -> None:
     address = f"{database}#one"
     ledger = Ledger.open(address, cap=sd.PureDP(5))
@@ -303,6 +305,7 @@ def test_an_allowance_on_a_server(database: str) -> None:
     _spend_together(address)
 
 
+@pytest.mark.deep
 def test_a_ledger_moves_to_a_server_with_its_allowance(tmp_path: Path, database: str) -> None:
     ledger = open_ledger(Clock(), path=tmp_path / "people.ledger")
     spend(ledger, "0.7")
@@ -346,6 +349,7 @@ def test_a_curator_refuses_a_question_beyond_its_years_allowance() -> None:
         )
 
 
+@pytest.mark.deep
 def test_the_path_of_a_budget_under_its_allowance() -> None:
     clock = Clock()
     ledger = open_ledger(clock)

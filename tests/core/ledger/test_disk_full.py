@@ -50,7 +50,7 @@ while True:
         pytest.param(50_000, 10, marks=pytest.mark.deep),
         pytest.param(50_000, 3_000, marks=pytest.mark.deep),
         pytest.param(90_000, 9_000, marks=pytest.mark.deep),
-        (120_000, 70_000),
+        pytest.param(120_000, 70_000, marks=pytest.mark.deep),
     ],
 )
 def test_a_full_disk_refuses_what_it_cannot_hold(room: int, answer: int, tmp_path: Path) -> None:

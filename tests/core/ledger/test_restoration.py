@@ -39,7 +39,7 @@ def ask(ledger: Ledger, epsilon: str, request: str, spender: str | None = None) 
 
 
 @pytest.mark.attack("roll back, delete, swap or edit the account")
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("seed", range(6))
 def test_what_was_spent_never_returns(seed: int, path: Path, tmp_path: Path) -> None:
     """Random walks of charges, shares, caps, copies, losses and restorations; the truth is kept beside them."""

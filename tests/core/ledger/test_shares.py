@@ -311,7 +311,7 @@ def test_what_a_lost_ledger_spent_counts_against_every_share(path: Path, ledger:
 # ---- threads, processes and kill -9
 
 
-@pytest.mark.parametrize("kind", ["disk", "memory"])
+@pytest.mark.parametrize("kind", ["disk", pytest.param("memory", marks=pytest.mark.deep)])
 def test_64_threads_pass_neither_the_share_nor_the_cap(path: Path, kind: str) -> None:
     ledger = Ledger.open(path if kind == "disk" else None, cap=PureDP("0.7"))
     granted: dict[str, list[int]] = {"research": [], "teaching": []}

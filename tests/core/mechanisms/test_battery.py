@@ -51,6 +51,7 @@ def test_law_by_scores(case: MechanismCase) -> None:
     assert abs((signed > 0).mean() - 0.5) < 4.5 * 0.5 / math.sqrt(len(signed))
 
 
+@pytest.mark.each(2)
 @EVERY
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_error_is_covered_and_no_larger_than_needed(case: MechanismCase, confidence: float) -> None:
@@ -62,7 +63,7 @@ def test_error_is_covered_and_no_larger_than_needed(case: MechanismCase, confide
     assert beyond <= 1 - confidence + 4.5 * math.sqrt(confidence * (1 - confidence) / count)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @EVERY
 def test_audited_epsilon_is_below_the_claim(case: MechanismCase) -> None:
     """Half-lines along the difference of two neighbors; the bound is wrong for one seed in 100,000."""

@@ -99,6 +99,7 @@ def test_the_bound_is_near() -> None:
         assert bound / (2 * noise.sigma_squared) == noise.rho
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("bounds", [(0, 1), (0, 3), (-2, 0), (-2, 3), (1, 2)])
 @pytest.mark.parametrize("rows", [1, 2])

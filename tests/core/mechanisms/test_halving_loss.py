@@ -156,7 +156,7 @@ def _outcomes(
             yield {**labels, **{node.place: label for node, label, _ in chosen}}, chance * rest
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("unit", [None, PrivacyUnit("id", max_rows=2)], ids=["row", "two rows"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("levels", LEVELS, ids=str)

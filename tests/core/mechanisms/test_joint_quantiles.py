@@ -108,8 +108,8 @@ def _ways(walk: _Walk) -> Iterator[tuple[Table, int, Fraction, Fraction]]:
     return follow(0, (), 0, walk.start, 0, F(1), F(1))
 
 
-@pytest.mark.each(2)
-@pytest.mark.parametrize("table", [(), (0, 0, 2), (0, 1, 1, 2, 2)], ids=str)
+@pytest.mark.each(3)
+@pytest.mark.parametrize("table", [(0, 0, 2), (), (0, 1, 1, 2, 2)], ids=str)
 def test_draws_have_the_law(table: Table) -> None:
     # chi-square of 1,000 draws: rejects a right law with chance 1e-6
     made, rng = _made((F(1, 3), F(1, 2), F(5, 6))), Rng.seeded(5)

@@ -24,7 +24,7 @@ def _random(rng: np.random.Generator, high: int) -> Partition:
     return Partition.of(np.array(first, dtype=np.int64), np.array(last, dtype=np.int64), rows)
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(("parts", "bits"), [(1, 40), (2, 40), (5, 40), (16, 40), (64, 1), (256, 2)])
 @pytest.mark.parametrize("splits", [False, True], ids=["values", "places"])
 def test_pieces_cover_and_bound(parts: int, bits: int, splits: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ class Known:
 @pytest.mark.parametrize(
     ("levels", "runs", "within"),
     [
-        ((F(1, 4), F(3, 4)), 50, 0.7),
+        pytest.param((F(1, 4), F(3, 4)), 50, 0.7, marks=pytest.mark.deep),
         pytest.param((F(1, 4), F(3, 4)), 300, 0.3, marks=pytest.mark.deep),
         pytest.param((F(1, 2), F(9, 10)), 300, 0.3, marks=pytest.mark.deep),
         pytest.param((F(1, 10), F(1, 4), F(1, 2), F(3, 4), F(9, 10)), 300, 0.3, marks=pytest.mark.deep),

@@ -62,8 +62,9 @@ def _exact_chance(below: int, above: int, left: int, right: int, *, rate: float,
     return (far + sum(w for w, distance in others if distance >= t)) / total
 
 
+@pytest.mark.deep
 @pytest.mark.each(5)
-@pytest.mark.parametrize(("left", "right"), [(1000, 0), (500, 500), (10**9, 10**3), (0, 0)])
+@pytest.mark.parametrize(("left", "right"), [(0, 0), (1000, 0), (500, 500), (10**9, 10**3)])
 def test_no_table_errs_more_than_the_tail_says(left: int, right: int) -> None:
     """Ties around the target from none to a million rows either way; and the bound is no more than a few ranks too large."""
     values, rate, least = left + right + 1, 0.5, math.inf

@@ -32,6 +32,7 @@ MADE = [
 EVERY = pytest.mark.parametrize("made", MADE, ids=repr)
 
 
+@pytest.mark.each(3)
 @EVERY
 def test_a_unit_of_any_number_of_keys_has_length_one_at_most(made: WeightedSelection) -> None:
     for one in made.rounds:

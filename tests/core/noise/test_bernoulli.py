@@ -115,7 +115,7 @@ def test_certain_and_impossible_coins() -> None:
 @pytest.mark.parametrize("gamma", [Fraction(1, 7), Fraction(5, 2)])
 def test_coins_and_textbook_coins_have_their_probability(gamma: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""
-    rng, p, n = Rng.seeded(12), CertifiedProbability.exp_minus(gamma), 20_000
+    rng, p, n = Rng.seeded(12), CertifiedProbability.exp_minus(gamma), 6_000
     truth = float(exact_exp(gamma))
     for heads in (sum(bernoulli(p, rng) for _ in range(n)), sum(textbook_bernoulli_exp(gamma, rng) for _ in range(n))):
         assert chi_square([heads, n - heads], [n * truth, n * (1 - truth)]) > FALSE_ALARM

@@ -7,25 +7,23 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mistyping import mistype
 from sordino.core.noise.lattice import outward, scale_of, to_lattice
 from sordino.errors import DeclarationError
+from trying import examples
 
 positive = st.fractions(min_value=Fraction(1, 10**9), max_value=10**9)
 value = st.fractions(min_value=-(10**9), max_value=10**9)
 
 
-@settings(max_examples=50)
-@given(x=value, unit=positive)
+@examples(10, 50, x=value, unit=positive)
 def test_to_lattice_is_nearest_with_halves_up(x: Fraction, unit: Fraction) -> None:
     assert -unit / 2 < to_lattice(x, unit) * unit - x <= unit / 2
 
 
-@settings(max_examples=50)
-@given(x=value, lower=value, upper=value, resolution=positive)
+@examples(10, 50, x=value, lower=value, upper=value, resolution=positive)
 def test_outward_bounds_hold_every_value_between(
     x: Fraction, lower: Fraction, upper: Fraction, resolution: Fraction
 ) -> None:
@@ -83,7 +81,7 @@ def test_every_step_up_to_a_million_reads_as_itself(unit: str) -> None:
     assert (read(narrow, step) == steps).all()
 
 
-@given(unit=st.fractions(min_value=Fraction(1, 10**40), max_value=10**40), k=st.integers(-(10**15), 10**15))
+@examples(20, 100, unit=st.fractions(min_value=Fraction(1, 10**40), max_value=10**40), k=st.integers(-(10**15), 10**15))
 def test_any_unit_reads_its_own_steps(unit: Fraction, k: int) -> None:
     assert read(np.array([float(k * unit)]), unit)[0] == k
 

@@ -91,6 +91,7 @@ QUESTIONS: dict[str, Any] = {
     "move an answer further than its sensitivity",
     source="Ding, Wang, Wang, Zhang, Kifer 2018, Detecting violations of differential privacy",
 )
+@pytest.mark.each(2)
 @BOTH
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_nothing_but_exact_values_moves_and_none_further_than_declared(name: str, neighbors: str, unit: Any) -> None:
@@ -139,7 +140,7 @@ def test_the_whole_ask_is_audited(neighbors: str) -> None:
     assert not found.violated
     assert found.least > 0.2
     keyed = sd.sql("SELECT town, COUNT(*) AS n FROM audited GROUP BY town")
-    private = audit_question(keyed, here, there, epsilon=1, delta="0.01", samples=100, **stated)
+    private = audit_question(keyed, here, there, epsilon=1, delta="0.01", samples=40, **stated)
     assert not private.violated
     assert not audit_question(sd.median("age"), here, there, rho="0.5", at_delta=0.01, samples=40, **stated).violated
 

@@ -80,23 +80,28 @@ def test_noise_at_half_its_scale_is_found_and_sound_noise_is_not_accused() -> No
     assert halved.typical < halved.least <= halved.largest
 
 
-def test_sound_mechanisms_are_accused_no_more_often_than_stated() -> None:
-    """100 audits at alarm .05 of noise that spends all of its claim; more than 16 accusations happen once in 100,000."""
+MANY = pytest.mark.parametrize(("audits", "most"), [(30, 7), pytest.param(100, 16, marks=pytest.mark.deep)])
+
+
+@MANY
+def test_sound_mechanisms_are_accused_no_more_often_than_stated(audits: int, most: int) -> None:
+    """Audits at alarm .05 of noise that spends all of its claim; more than 7 of 30, or 16 of 100, happen once in 100,000."""
     accused = sum(
         audit_function(laplace_at(Fraction(1), 1000 + 2 * s), 0, 1, epsilon=1, samples=400, alarm=0.05).violated
-        for s in range(100)
+        for s in range(audits)
     )
-    assert accused <= 16
+    assert accused <= most
 
 
-def test_an_event_chosen_among_many_is_measured_on_other_samples() -> None:
-    """100 audits at alarm .05 of labels that reveal nothing, claimed at epsilon 0; more than 16 happen once in 100,000."""
+@MANY
+def test_an_event_chosen_among_many_is_measured_on_other_samples(audits: int, most: int) -> None:
+    """Audits at alarm .05 of labels that reveal nothing, claimed at epsilon 0: as many as above are accused."""
     rng = Rng.seeded(8)
 
     def draw(_: int, runs: int) -> list[str]:
         return [f"label {n}" for n in (rng.words(runs) % np.uint64(50)).tolist()]
 
-    assert sum(audit_function(draw, 0, 1, epsilon=0, samples=400, alarm=0.05).violated for _ in range(100)) <= 16
+    assert sum(audit_function(draw, 0, 1, epsilon=0, samples=400, alarm=0.05).violated for _ in range(audits)) <= most
 
 
 def test_outputs_may_be_vectors_labels_and_missing() -> None:
@@ -130,7 +135,7 @@ def test_an_event_that_is_given_is_measured_on_all_samples() -> None:
     assert found.violated
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("mechanism", "here", "there", "delta"),
     [
@@ -177,7 +182,7 @@ def test_another_library_is_audited_as_it_is() -> None:
     def audited(scale: float) -> Any:
         measure = dp.m.make_laplace(*space, scale=scale)
         return audit_function(
-            lambda x, n: [measure(x) for _ in range(n)], 0, 1, epsilon=1, samples=2000, subject="OpenDP"
+            lambda x, n: [measure(x) for _ in range(n)], 0, 1, epsilon=1, samples=800, subject="OpenDP"
         )
 
     assert not audited(1.0).violated

@@ -174,7 +174,7 @@ ASKS = [
 ]
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(9)
 @pytest.mark.parametrize(("budget", "loss", "what"), ASKS)
 def test_the_words_of_explain_hold_for_the_event_of_the_release(budget: str, loss: dict[str, Any], what: str) -> None:
     """The percentage and the chance are read out of the sentence, and held against the enumerated law of the event."""
@@ -255,6 +255,7 @@ def test_the_power_against_finer_steps_is_that_of_the_continuous_law(rho: float,
     assert said == pytest.approx(exact, rel=2e-3)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("rho", [0.001, 0.05, 0.5, 1, 3])
 def test_where_only_rho_is_known_the_power_is_within_a_third_of_what_a_gaussian_has(rho: float) -> None:
     """Another law of that rho may be easier to tell apart than Gaussian noise, so the bound may lie above its power."""

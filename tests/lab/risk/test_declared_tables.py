@@ -67,7 +67,7 @@ def test_a_budget_in_rho_is_asked_in_rho(tmp_path: Path) -> None:
     assert set(found.cap_change(tmp_path / "sordino.toml").stated) >= {"rho", "delta"}
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("questions", [1, 2, 7])
 @pytest.mark.parametrize("cap", ["{epsilon = 2.0}", "{epsilon = 2.0, delta = 1e-5}", "{rho = 0.1, delta = 1e-6}"])
 def test_the_losses_of_several_questions_add_up(tmp_path: Path, cap: str, questions: int) -> None:
@@ -92,6 +92,7 @@ def test_the_losses_of_several_questions_add_up(tmp_path: Path, cap: str, questi
             assert several.upper == power.upper
 
 
+@pytest.mark.deep
 def test_a_conflict_of_several_questions_names_as_many_times_the_rows(tmp_path: Path) -> None:
     project = load(tmp_path)
     asked: dict[str, Any] = {"query": AVERAGE, "error": "1/2", "rows": 30, "attacker_prior": 0.5, "max_posterior": 0.51}

@@ -97,12 +97,13 @@ def test_total_variation_advantage_kairouz_2015(epsilon: float, printed: float) 
     assert advantage_bound(epsilon) == pytest.approx(printed, abs=5e-8)
 
 
-def test_the_advantage_is_the_largest_power_less_level() -> None:
+@pytest.mark.each(3)
+@pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.05), (0.5, 0.0), (2, 1e-3)])
+def test_the_advantage_is_the_largest_power_less_level(epsilon: float, delta: float) -> None:
     levels = [i / 10_000 for i in range(1, 10_000)]
-    for epsilon, delta in ((0.5, 0.0), (1, 0.05), (2, 1e-3)):
-        best = max(power_bound(epsilon, level=a, delta=delta) - a for a in levels)
-        assert best <= advantage_bound(epsilon, delta=delta) * (1 + 1e-12)
-        assert best == pytest.approx(advantage_bound(epsilon, delta=delta), abs=3e-4)
+    best = max(power_bound(epsilon, level=a, delta=delta) - a for a in levels)
+    assert best <= advantage_bound(epsilon, delta=delta) * (1 + 1e-12)
+    assert best == pytest.approx(advantage_bound(epsilon, delta=delta), abs=3e-4)
 
 
 @pytest.mark.parametrize(*rows_of(READINGS, "relative_risk_constant"))
@@ -199,10 +200,11 @@ def test_the_fewest_people_of_a_study() -> None:
     assert people_for_study(0.01, failure=0.05, budget=5_000, cost=20) is None  # 299.6 > 250
 
 
-def test_the_fewest_people_of_random_studies() -> None:
+@pytest.mark.parametrize("studies", [5, pytest.param(14, marks=pytest.mark.deep)])
+def test_the_fewest_people_of_random_studies(studies: int) -> None:
     """From that number on every size is enough, and the size before is not: looked for one by one."""
     draw = random.Random(3)
-    for _ in range(14):
+    for _ in range(studies):
         error, failure = Fraction(draw.randint(5, 400), 1000), draw.choice([0.01, 0.05, 0.3])
         budget = draw.uniform(1.05, 5) * -math.log(failure) / error
         n = people_for_study(error, failure=failure, budget=budget, cost=1)
@@ -303,7 +305,7 @@ def test_inverses_without_a_prior(epsilon: float) -> None:
     assert found == pytest.approx(epsilon, rel=1e-9)
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("ratio", [1.01, 1.5, 6])
 @pytest.mark.parametrize("tolerated", [0, 0.1, 0.25])
 def test_relative_risk_is_the_worst_over_what_is_not_known(ratio: float, tolerated: float) -> None:

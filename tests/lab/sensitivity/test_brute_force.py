@@ -104,7 +104,7 @@ def close(query: str, cell: dict[str, Any], value: float) -> Any:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_equals_brute_force(query: str, cell: dict[str, Any]) -> None:
     for local in (False, True):
@@ -124,7 +124,7 @@ def test_variance_equals_brute_force(cell: dict[str, Any]) -> None:
             assert found.value == close("var", cell, oracle("var", cell, local=local))
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_std_is_proved_or_bounded_without_enumeration(cell: dict[str, Any]) -> None:
     compare_std(cell)
@@ -144,7 +144,7 @@ def compare_std(cell: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=8, deadline=None, derandomize=True, database=None)
+@settings(max_examples=4, deadline=None, derandomize=True, database=None)
 @given(cell=cells(), neighbors=st.sampled_from(["add_remove", "replace"]))
 def test_within_never_falls_and_local_is_at_most_global(query: str, cell: dict[str, Any], neighbors: str) -> None:
     compare_distances(query, cell, neighbors)

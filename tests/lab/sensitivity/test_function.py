@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mistyping import mistype
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.lab.sensitivity.function import function_sensitivity
+from trying import examples
 
 WORDS = {"abs": abs, "min": min, "max": max, "clip": lambda e, a, b: min(max(e, a), b)}
 
@@ -195,8 +195,7 @@ curved = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
-@given(text=curved, lower=st.integers(-4, 3), width=st.sampled_from([0.25, 1, 2, 5]))
+@examples(6, 30, text=curved, lower=st.integers(-4, 3), width=st.sampled_from([0.25, 1, 2, 5]))
 def test_no_two_points_beat_the_bound_of_curves(text: str, lower: int, width: float) -> None:
     result = function_sensitivity(text, lower=lower, upper=lower + width)
     code = compile(text, "f", "eval")
@@ -210,8 +209,7 @@ def test_no_two_points_beat_the_bound_of_curves(text: str, lower: int, width: fl
         assert result.value == pytest.approx(largest, rel=1e-6, abs=1e-9)
 
 
-@settings(max_examples=120, deadline=None)
-@given(text=expressions, lower=st.integers(-5, 3), width=st.sampled_from([0, 0.25, 0.5, 1, 2.5, 6]))
+@examples(24, 120, text=expressions, lower=st.integers(-5, 3), width=st.sampled_from([0, 0.25, 0.5, 1, 2.5, 6]))
 def test_no_two_points_beat_the_bound(text: str, lower: int, width: float) -> None:
     made = function_sensitivity(text, lower=lower, upper=lower + width)
     code = compile(text, "f", "eval")
@@ -229,8 +227,7 @@ def test_no_two_points_beat_the_bound(text: str, lower: int, width: float) -> No
         assert made.value == pytest.approx(largest, rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=50, deadline=None)
-@given(text=expressions)
+@examples(10, 50, text=expressions)
 def test_bounds_on_x_only_help(text: str) -> None:
     wide, narrow = (function_sensitivity(text, lower=a, upper=b).value for a, b in ((-8, 8), (-1, 2)))
     assert narrow <= wide <= function_sensitivity(text, lower=None, upper=None).value

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.core.errors import DeclarationError
@@ -19,6 +18,7 @@ from sordino.lab.sensitivity.empirical import global_sensitivity, local_sensitiv
 from sordino.lab.sensitivity.neighborhoods import list_neighborhoods
 from sordino.lab.sensitivity.profile import sensitivity_profile
 from sordino.lab.sensitivity.statistics import NoAnswer
+from trying import examples
 
 PLAIN: dict[str, Any] = {
     "count": len,
@@ -57,8 +57,9 @@ def farthest(question: Any, universe: list[float], start: tuple[int, ...], relat
     return most
 
 
-@settings(max_examples=25)
-@given(
+@examples(
+    6,
+    25,
     st.sampled_from(sorted(NAMED)),
     st.lists(st.integers(1, 6), min_size=3, max_size=5),
     st.sampled_from(["replace", "add_remove"]),

@@ -20,7 +20,7 @@ UNIVERSE = [1, 2, 3, 4, 5, 6, 7, 8, 15, 20]
 QUERIES = ["count", "sum", "mean", "median", "var", "std", "quantile:0.9"]
 
 
-@pytest.mark.parametrize("moves", ["within", "exactly"])
+@pytest.mark.parametrize("moves", ["exactly", pytest.param("within", marks=pytest.mark.deep)])
 def test_rows_are_the_calls(moves: Any) -> None:
     table = sens.sensitivity_profile(UNIVERSE, UNIVERSE[:6], queries=QUERIES, distances=range(1, 5), moves=moves)
     assert table.column_names == ["query", "distance", "scope", "relation", "value", "exact"]
@@ -84,6 +84,7 @@ def test_the_package_is_lazy_and_no_export_bears_the_name_of_a_module() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("table_of", [dict, pd.DataFrame, pa.table])
 def test_several_columns_are_their_profiles_one_after_another(table_of: Callable[[Any], Any]) -> None:
     school = {"year": [1, 2, 3, 4], "days": [1, 2, 3, 10]}

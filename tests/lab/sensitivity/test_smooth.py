@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sordino.errors import DeclarationError, QuestionRefused
 from sordino.lab.sensitivity.smooth import SmoothSensitivity, distance_above, local_at_distance, smooth_sensitivity
+from trying import examples
 
 QUANTILES = ["quantile:0", "quantile:0.1", "quantile:0.25", "quantile:1/3", "median", "quantile:0.6", "quantile:1"]
 QUERIES = [*QUANTILES, "quantile:0.9", "mean", "var"]
@@ -87,7 +87,7 @@ def test_brute_force_never_beats_what_is_claimed_on_wider_domains(query: str, re
     check_brute(query, relation, (-1.0, -0.5, 0.0, 0.25, 0.5, 1.0), 6 if relation == "add_remove" else 5)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(2)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_move_takes_every_level_at_most_to_the_next(query: str, relation: str) -> None:
@@ -111,8 +111,9 @@ def neighboring(draw: st.DrawFn) -> tuple[str, list[float], list[float]]:
     return relation, first, [*shared, draw(values)]
 
 
-@settings(max_examples=150, deadline=None)
-@given(pair=neighboring(), query=st.sampled_from(QUERIES), beta=st.sampled_from([1e-6, 0.01, 0.1, 0.5, 2.0]))
+@examples(
+    30, 150, pair=neighboring(), query=st.sampled_from(QUERIES), beta=st.sampled_from([1e-6, 0.01, 0.1, 0.5, 2.0])
+)
 def test_smooth_and_at_least_the_change_seen(
     pair: tuple[str, list[float], list[float]], query: str, beta: float
 ) -> None:
@@ -126,8 +127,9 @@ def test_smooth_and_at_least_the_change_seen(
     assert min(a, b) >= changed - 1e-9
 
 
-@settings(max_examples=80, deadline=None)
-@given(
+@examples(
+    16,
+    80,
     data=st.lists(values, max_size=60),
     query=st.sampled_from(QUERIES),
     relation=st.sampled_from(RELATIONS),
@@ -144,8 +146,9 @@ def test_the_fast_maximum_is_the_maximum_over_all_distances(
     assert terms[min(made.distance, len(terms) - 1)] == pytest.approx(terms.max(), rel=1e-10, abs=1e-280)
 
 
-@settings(max_examples=80, deadline=None)
-@given(pair=neighboring(), query=st.sampled_from(QUERIES), bound=st.sampled_from([0, 0.1, 0.3, 1, 2.5, 4.9, 9.9]))
+@examples(
+    16, 80, pair=neighboring(), query=st.sampled_from(QUERIES), bound=st.sampled_from([0, 0.1, 0.3, 1, 2.5, 4.9, 9.9])
+)
 def test_the_distance_to_instability_changes_by_one_at_most(
     pair: tuple[str, list[float], list[float]], query: str, bound: float
 ) -> None:
@@ -154,8 +157,9 @@ def test_the_distance_to_instability_changes_by_one_at_most(
     assert a == b or abs(a - b) <= 1
 
 
-@settings(max_examples=50, deadline=None)
-@given(
+@examples(
+    10,
+    50,
     data=st.lists(values, max_size=30),
     query=st.sampled_from(QUERIES),
     relation=st.sampled_from(RELATIONS),

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
 from sordino.ask.curator.dummy_table import dummy
 from sordino.core.domain import Column
+from trying import examples
 
 DOMAIN = sd.Domain(
     {
@@ -80,8 +80,7 @@ COLUMNS: st.SearchStrategy[Column] = st.one_of(
 )
 
 
-@given(COLUMNS)
-@settings(max_examples=60, deadline=None)
+@examples(12, 60, COLUMNS)
 def test_numbers_stay_within_their_bounds_and_on_their_grid(column: sd.Integer | sd.Real) -> None:
     (cells,) = dummy(sd.Domain({"x": column}), rows=40, rng=sd.Rng.seeded(2)).to_pydict().values()
     for cell in (c for c in cells if c is not None):

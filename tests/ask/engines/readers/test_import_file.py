@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 import pyreadstat
 import pytest
 import xlsxwriter
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
@@ -35,6 +34,7 @@ from sordino.ask.engines.readers.import_file import (
 from sordino.ask.engines.readers.text_tables import Layout
 from sordino.core.cell_formats import NUMBERS, CellFormat, Kind
 from sordino.core.errors import DeclarationError, SourceError, in_python
+from trying import examples
 
 GERMAN = (
     "\ufeffNr;Alter;Gewicht (kg);Kosten;Aufnahme;Privat;Anteil;Wann;PLZ\n"
@@ -138,8 +138,9 @@ def test_cells_become_values_where_all_agree(
     assert table.column("a").to_pylist() == values
 
 
-@settings(max_examples=25, deadline=None)
-@given(
+@examples(
+    6,
+    25,
     number=st.decimals(min_value=-(10**9), max_value=10**9, places=2),
     style=st.sampled_from([(".", ","), (",", "."), (",", " "), (".", "'")]),
     kind=st.sampled_from(NUMBERS[1:]),

@@ -146,6 +146,7 @@ def test_duckdb_finds_the_smallest_set_of_each_value() -> None:
         assert (found[name] > 0).sum() >= 10
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("spark")
 def test_spark_finds_the_same(tmp_path: Path) -> None:
     (tmp_path / "rows").mkdir()
@@ -156,6 +157,7 @@ def test_spark_finds_the_same(tmp_path: Path) -> None:
         assert found[name].tolist() == expected(name, 500).tolist()
 
 
+@pytest.mark.deep
 def test_postgresql_finds_the_same(postgres_server: Any, postgres_database: str) -> None:
     def written(cell: Any) -> str:
         return "NULL" if cell is None else f"{cell}" if isinstance(cell, (int, float)) else f"'{cell}'"

@@ -127,7 +127,7 @@ def test_large_groups_have_intervals_as_narrow_as_their_error(asked: Any, loss: 
     assert float(np.median(high - low)) / 2 <= 1.25 * error
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(6)
 @pytest.mark.parametrize(("mean", "spread"), [(50, 25), (10, 5), (95, 3)])
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=str)
 def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str, Any]) -> None:

@@ -109,7 +109,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(st.data())
 def test_a_text_is_parsed_or_refused_in_one_line(kind: str, data: st.DataObject) -> None:
     assert_parsed_or_refused(data.draw(TEXTS[kind]))
