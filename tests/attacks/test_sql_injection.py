@@ -260,7 +260,7 @@ DEEP: dict[str, str] = {
 
 
 @pytest.mark.attack("exhaust the reader of questions", source="CWE-400; CWE-674")
-@pytest.mark.each(8)
+@pytest.mark.each(17)
 @pytest.mark.parametrize("name", DEEP)
 def test_a_question_too_large_is_refused_soon_and_the_next_is_answered(name: str, curator: sd.Curator) -> None:
     before = curator.spent

@@ -142,6 +142,7 @@ def test_bias_noise_and_error_are_reported_for_each_cap() -> None:
     assert min(rows, key=lambda r: r["error"])["at"] == found.value["max_rows"]
 
 
+@pytest.mark.deep
 def test_what_a_cap_loses_of_the_units_that_show_lies_within_its_interval() -> None:
     """15 searches, the interval of the cap of 2 at 99%: fewer than 13 hits has chance below 1e-3."""
     table = skewed(2000, 4)
@@ -174,6 +175,7 @@ def test_an_empty_table_gives_an_answer_of_the_same_kind() -> None:
     assert "max_rows = 1" in str(sd.plot(found).chart.to_dict()["title"])
 
 
+@pytest.mark.deep
 def test_the_picture_shows_loss_noise_and_the_cap_chosen() -> None:
     found = curator_of(skewed(3000, 6)).find_contribution_bounds(epsilon=1, by="c")
     drawn = str(sd.plot(found).chart.to_dict())

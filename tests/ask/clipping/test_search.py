@@ -53,7 +53,7 @@ def test_octaves_tell_every_number_by_its_binary_digits() -> None:
         assert (place > TOP) == (value > 0)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("method", ["histogram", "sparse_vector", "quantile"])
 @pytest.mark.parametrize("scale", [1, 1000, 2**40])
 def test_bounds_hold_nearly_all_rows_at_any_scale_and_are_not_far_off(method: Any, scale: int) -> None:
@@ -143,6 +143,7 @@ def test_histograms_move_within_their_sensitivity_over_all_neighbors_of_small_ta
                 assert sum(abs(x - y) for x, y in zip(a, b, strict=True)) <= most
 
 
+@pytest.mark.deep
 def test_a_ladder_of_100_bounds_at_a_hundredth_costs_1() -> None:
     values = np.random.default_rng(9).integers(0, 60, 5_000)
     found = curator_of(values).find_bounds("x", epsilon=1, method="ladder", ladder=list(range(1, 101)))
@@ -317,6 +318,7 @@ def test_adult_age_lies_between_75_and_100_and_capital_gain_has_a_bound() -> Non
         assert "chosen" in str(picture.chart.to_dict())
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("method", "epsilon_for"), [("quantile", bounded_range_epsilon_for), ("sparse_vector", pure_epsilon_for)]
 )
@@ -400,11 +402,12 @@ def test_a_clipped_sum_has_the_deviation_that_is_stated() -> None:
         assert np.std(sums, axis=0) == pytest.approx(np.array(found[0][side].deviations), rel=0.12)
 
 
-def test_rows_that_may_lie_beyond_are_no_fewer_than_there_are() -> None:
-    """150 histograms of ten bins of 500 rows, every run from either end: all within at 95%; 4.5 deviations are allowed."""
+@pytest.mark.parametrize("histograms", [50, pytest.param(150, marks=pytest.mark.deep)])
+def test_rows_that_may_lie_beyond_are_no_fewer_than_there_are(histograms: int) -> None:
+    """Histograms of ten bins of 500 rows, every run from either end: all within at 95%; 4.5 deviations are allowed."""
     law, rng, held = DiscreteLaplace(Fraction(20)), sd.Rng.seeded(5), 0
-    for _ in range(150):
+    for _ in range(histograms):
         rows = Noisy(tuple(500 + n for n in law.sample(rng, size=10).tolist()), Fraction(1), law)
         runs = [range(length) for length in range(1, 10)] + [range(10 - length, 10) for length in range(1, 10)]
         held += all(rows_at_most(rows, run) >= 500 * len(run) for run in runs)
-    assert held >= 150 * 0.95 - 4.5 * (150 * 0.05 * 0.95) ** 0.5
+    assert held >= histograms * 0.95 - 4.5 * (histograms * 0.05 * 0.95) ** 0.5

@@ -60,7 +60,7 @@ KINDS: dict[str, tuple[Any, float, float]] = {
 }  # fmt: skip
 
 
-@pytest.mark.each(19)
+@pytest.mark.each(200)
 @pytest.mark.parametrize("groups", [600, pytest.param(20_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -99,7 +99,7 @@ def test_samples_are_covered_as_samples(groups: int) -> None:
         assert 0.95 - coverage_slack(groups) <= ((low <= truth) & (truth <= high)).mean() <= 0.99
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("groups", [200, pytest.param(5_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("level", [0.5, 0.9])
@@ -113,7 +113,7 @@ def test_quantiles_are_as_near_in_rows_as_they_say(level: float, loss: dict[str,
     assert (off <= estimate.errors(0.95)).mean() >= 0.95 - coverage_slack(groups)
 
 
-@pytest.mark.parametrize("asks", [60, pytest.param(1_500, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("asks", [30, pytest.param(1_500, marks=pytest.mark.deep)])
 def test_choices_are_as_near_in_rows_as_they_say(asks: int) -> None:
     counts = {"a": 12, "b": 9, "c": 5, "d": 2}
     table = curator(

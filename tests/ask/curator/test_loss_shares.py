@@ -74,6 +74,7 @@ def _weighted(people: Curator, shares: Any, sizes: Any) -> float:
     return float(sum(error / size for error, size in zip(plan.error(0.95).values(), sizes, strict=True)))
 
 
+@pytest.mark.deep
 @pytest.mark.each(5)
 @pytest.mark.parametrize(
     ("scale", "sizes"),

@@ -33,7 +33,7 @@ def curator_of(*, relation: str = "add_remove", budget: sd.PureDP | sd.ZCDP | No
 
 @pytest.mark.each(2)
 @pytest.mark.parametrize(("relation", "worth"), [("add_remove", 1), ("replace", 2)])
-@pytest.mark.parametrize(("draws", "answers"), [(4_000, 30), pytest.param(40_000, 400, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(("draws", "answers"), [(2_000, 15), pytest.param(40_000, 400, marks=pytest.mark.deep)])
 def test_the_choice_follows_its_own_law(relation: str, worth: int, draws: int, answers: int) -> None:
     """Draws of its mechanism, and answers: a share that is 5 deviations off has chance below 1e-6."""
     curator_ = curator_of(relation=relation)

@@ -103,6 +103,7 @@ def test_notes_depend_on_no_row(name: str) -> None:
     assert noted[0] == noted[1] == noted[2]
 
 
+@pytest.mark.deep
 def test_a_median_of_an_even_number_of_rows_is_any_value_between_the_two_in_the_middle() -> None:
     """As the note says, and about as often each: 60 draws of 5 values, a false alarm in 10^4."""
     table = pa.table({"id": ["u"] * 8, "occ": ["Sales"] * 8, "town": ["t"] * 8, "x": [1, 1, 2, 2, 6, 6, 7, 9]})

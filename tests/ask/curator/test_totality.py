@@ -59,11 +59,12 @@ def run(seed: int, directory: Path, count: int) -> Counter[str]:
     return seen
 
 
-@pytest.mark.each(4)
-@pytest.mark.parametrize("seed", range(4))
-def test_what_is_accepted_is_answered(seed: int, tmp_path: Path) -> None:
-    seen = run(seed, tmp_path, 10)
-    assert seen["answered"] > 4  # many are refused: their constants are too large
+@pytest.mark.parametrize(
+    ("seed", "count", "least"), [(0, 5, 2), *(pytest.param(seed, 10, 5, marks=pytest.mark.deep) for seed in range(4))]
+)
+def test_what_is_accepted_is_answered(seed: int, count: int, least: int, tmp_path: Path) -> None:
+    seen = run(seed, tmp_path, count)
+    assert seen["answered"] >= least  # many are refused: their constants are too large
 
 
 @pytest.mark.deep
@@ -100,19 +101,20 @@ def unit_question(made: Questions, rng: random.Random) -> Any:
     return rng.choice(after)
 
 
-@pytest.mark.each(3)
-@pytest.mark.parametrize("seed", range(3))
-def test_what_is_accepted_of_one_value_a_unit_is_answered(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 6), *(pytest.param(seed, 12, marks=pytest.mark.deep) for seed in range(3))]
+)
+def test_what_is_accepted_of_one_value_a_unit_is_answered(seed: int, count: int, tmp_path: Path) -> None:
     rng, seen = random.Random(1000 + seed), Counter[str]()
     domain, physical = domain_of(rng)
     for rows in (0, 1, 40):
         path = store(tmp_path / f"{rows}.duckdb", physical, rows, rng)
         curator = people(path, domain, PrivacyUnit("id", max_rows=1))
         made = Questions(domain, rng)
-        for _ in range(12 if rows == 40 else 3):
+        for _ in range(count if rows == 40 else count // 4):
             ask(curator, unit_question(made, rng), seen)
         curator.close()
-    assert seen["answered"] > 5, seen
+    assert seen["answered"] > count // 2 - 1, seen
 
 
 # ---- what was found: a constant that only rows of one kind reach made the engine fail for them

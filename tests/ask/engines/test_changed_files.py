@@ -258,6 +258,7 @@ def test_bad_text_is_mended_after_a_failure_of_another_cause(tmp_path: Path, mon
     assert [round(s) for s in sums] == [4, 0]
 
 
+@pytest.mark.deep
 @settings(
     max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )

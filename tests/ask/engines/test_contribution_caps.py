@@ -76,6 +76,7 @@ def test_what_is_kept_depends_neither_on_order_nor_on_other_units(
     assert kept_rows_of(fewer, path, groups=groups) == {u: c for u, c in before.items() if u not in ("u0", "u1", "u2")}
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("groups", [1, 2, 3])
 def test_no_unit_has_more_rows_or_groups_than_its_caps(groups: int, tmp_path: Path) -> None:
     rng = random.Random(9)

@@ -220,7 +220,7 @@ def test_one_line_more_moves_no_other(odd: tuple[str, ...], tmp_path: Path) -> N
     lines = [german(row, rng) for row in rows_of(rng, 12)]
     questions: list[Any] = [
         [sd.count(), sd.sum("Nr"), sd.sum("Kosten"), sd.sum("Anteil")],
-        S.group_by("Privat").agg(sd.count()),
+        *([S.group_by("Privat").agg(sd.count())] if len(odd) > 1 else []),
     ]
 
     def answers(table: list[str]) -> list[Any]:

@@ -82,6 +82,7 @@ def test_a_quoted_comma_loses_no_rows(tmp_path: Path) -> None:
 LINE = st.text(alphabet=st.sampled_from(list('""",, x0\'1')), max_size=20)
 
 
+@pytest.mark.deep
 @settings(max_examples=6, deadline=None)
 @given(st.lists(LINE, min_size=20, max_size=80), LINE, st.integers(0, 30))
 def test_each_line_is_read_by_itself(

@@ -79,7 +79,7 @@ def test_sums_of_decimals_are_exact_up_to_their_largest(
         assert found == [[sum(max(low, min(high, n)) for n in steps) * step], [len(steps)]]
 
 
-@pytest.mark.each(10)
+@pytest.mark.each(20)
 @pytest.mark.parametrize("kind", ["double", "float", "decimal", "wide decimal", "text", "csv"])
 @pytest.mark.parametrize("resolution", RESOLUTIONS)
 def test_conditions_and_cases_say_what_plain_sql_says(resolution: str, kind: str, tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def test_files_of_a_bucket_answer_as_the_files_here(name: str, folder: Path, buc
     assert answers(f"{bucket}/{name}", **options(name)) == answers(f"{folder}/{name}", **options(name))
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("bucket")
 def test_the_keys_of_folders_of_a_bucket_are_columns() -> None:
     domain = sd.Domain({"year": sd.Category(["2023", "2024"]), "age": sd.Integer(0, 125)})
@@ -174,6 +175,7 @@ def test_only_the_declared_columns_are_fetched(folder: Path, site: FileServer) -
     assert covered < 0.8 * size, (covered, size)
 
 
+@pytest.mark.deep
 def test_bad_text_of_a_far_file_is_missing_as_here(folder: Path, site: FileServer) -> None:
     held = pa.table({"job": pa.array([b"cook", b"\xff", b"nurse"]).cast(pa.string(), safe=False), "age": [1, 2, 3]})
     pq.write_table(held, folder / "bad.parquet")

@@ -193,7 +193,8 @@ def test_many_random_questions_have_the_answers_of_duckdb(postgres_server: postg
     assert set(found) == set(EveryKind(sd.Domain(FIXED), random.Random(0)).kinds), found
 
 
-@pytest.mark.parametrize("questions", [3, pytest.param(40, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("questions", [3, 40])
 def test_what_only_the_server_holds_makes_no_question_fail(
     questions: int, postgres_database: str, tmp_path: Path
 ) -> None:

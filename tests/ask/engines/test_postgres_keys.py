@@ -150,6 +150,7 @@ def test_one_unit_moves_the_weights_by_its_length_alone(shown: list[str], postgr
     assert dict(total) == everyone
 
 
+@pytest.mark.deep
 def test_large_keys_take_no_weight_from_small_ones(postgres_server: postgres.Server, postgres_database: str) -> None:
     """Each person has six words, five of them everyone's: the sixth shows in the second round, which counts it in full."""
     postgres_server.execute(

@@ -264,7 +264,7 @@ def check_pair(kind: str, other: str, declared: Iterable[str]) -> None:
             assert unit_names(frame, name, count) == texts, (kind, odd, name)
 
 
-@pytest.mark.each(10)
+@pytest.mark.each(20)
 @pytest.mark.parametrize("pair", SAMPLE, ids=" beside ".join)
 def test_one_odd_cell_changes_how_no_other_is_read_in_pandas(pair: tuple[str, str]) -> None:
     check_pair(*pair, random.Random(str(pair)).sample(sorted(DECLARED), 3))

@@ -24,6 +24,7 @@ import xlsxwriter
 from hypothesis import strategies as st
 
 import sordino as sd
+from sordino.ask.engines.readers import import_file as import_module
 from sordino.ask.engines.readers.cell_formats import read_cell
 from sordino.ask.engines.readers.import_file import (
     CellRules,
@@ -368,6 +369,21 @@ module.import_file("a.csv", "a.parquet", layout=module.Layout(header=True))
 """
 
 
+def test_an_import_that_is_stopped_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Raw rows lie in a locked folder beside the target while they are read."""
+
+    def interrupt(*given: object) -> None:
+        assert len(os.listdir(tmp_path)) > 1, given
+        raise KeyboardInterrupt
+
+    write(tmp_path / "a.csv", "a\n1\n")
+    monkeypatch.setattr(import_module, "_convert", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "a.csv")
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+@pytest.mark.deep
 def test_an_import_that_was_stopped_leaves_nothing_and_a_killed_one_what_the_next_removes(tmp_path: Path) -> None:
     """Raw rows lie in a locked folder beside the target while they are read: no lock, no folder."""
     write(tmp_path / "a.csv", "a\n1\n")

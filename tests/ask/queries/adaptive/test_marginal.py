@@ -41,6 +41,7 @@ def counted(rows: list[tuple[int, ...]], table: ContingencyTable) -> tuple[np.nd
     return keys, np.ones(len(rows), dtype=np.int64)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("rows", [1, 2])
 def test_no_neighbor_moves_further_than_the_sensitivity(relation: Relation, rows: int) -> None:

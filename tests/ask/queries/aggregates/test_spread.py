@@ -86,7 +86,7 @@ def coverage(estimate: Any, true: float) -> float:
     return float(((low <= true + 1e-9) & (true - 1e-9 <= high)).mean())
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(33)
 @pytest.mark.parametrize(
     ("loss", "runs"),
     [(LOSSES[1], 200), (LOSSES[2], 200), *(pytest.param(loss, 10_000, marks=pytest.mark.deep) for loss in LOSSES)],
@@ -116,7 +116,7 @@ def test_lumpy_noise_of_truths(rows: int, loss: dict[str, Any], neighbors: str) 
     assert coverage(draw_spread(plan, x, x, 400, rows), float(np.var(x))) >= 0.95 - coverage_slack(400)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=str)
 @pytest.mark.parametrize("asked", ASKED, ids=lambda a: a.aggregate.statistic)
 def test_large_groups_have_intervals_as_narrow_as_their_error(asked: Any, loss: dict[str, Any]) -> None:

@@ -28,10 +28,11 @@ def expressions() -> list[sd.Expr]:
     return [d.year(), d.quarter(), d.month(), d.day(), d.day_of_week()]
 
 
-def test_every_day_of_centuries() -> None:
+@pytest.mark.parametrize("step", [97, pytest.param(1, marks=pytest.mark.deep)])
+def test_every_day_of_centuries(step: int) -> None:
     """The calendar repeats after 400 years; the first days and the last ones that Python knows are held besides."""
     first = datetime.date(1799, 12, 30)
-    days = [first + datetime.timedelta(days=i) for i in range(146_100)]
+    days = [first + datetime.timedelta(days=i) for i in range(0, 146_100, step)]
     days += [datetime.date(1, 1, 1) + datetime.timedelta(days=i) for i in range(800)]
     days += [datetime.date(9999, 12, 31) - datetime.timedelta(days=i) for i in range(800)]
     domain = sd.Domain({"d": sd.Date("0001-01-01", "9999-12-31")})

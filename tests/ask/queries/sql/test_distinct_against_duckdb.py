@@ -50,7 +50,7 @@ _COUNTED = [
 ]
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(14)
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=60)], ids=["rows", "people"])
 @pytest.mark.parametrize("counted", _COUNTED)
 def test_combinations_are_those_of_duckdb(counted: str, unit: str | sd.PrivacyUnit) -> None:
