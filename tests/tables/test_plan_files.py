@@ -43,6 +43,13 @@ def server(tmp_path: Path) -> Iterator[Served]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server for questions that it refuses."""
+    with served(tmp_path_factory.mktemp("refusing")) as made:
+        yield made
+
+
 def write_plan(server: Served, text: str = PLAN) -> tuple[Path, Path, list[str]]:
     """Return a plan file, a folder for its tables, and the options that name the project."""
     path = server.service.project.path
@@ -219,14 +226,14 @@ def test_a_repeated_request_is_charged_once(server: Served) -> None:
     ],
 )
 def test_a_plan_file_that_makes_no_sense_costs_nothing(
-    server: Served, capsys: pytest.CaptureFixture[str], text: str, words: str
+    shared_server: Served, capsys: pytest.CaptureFixture[str], text: str, words: str
 ) -> None:
-    plan, folder, project = write_plan(server, text)
+    plan, folder, project = write_plan(shared_server, text)
     assert main(["tabulate", str(plan), "-o", str(folder), *project]) in (2, 3)
     assert words in capsys.readouterr().err
     assert not folder.exists()
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".tables")] == []
-    assert server.send("GET", "/v1/releases").json()["releases"] == []
+    assert shared_server.send("GET", "/v1/releases").json()["releases"] == []
 
 
 def test_a_folder_that_is_there_is_never_written_to(server: Served, capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,12 +294,14 @@ def sd_question() -> Any:
         ({"tabulate": {"tables": [["sex"]], "where": "EXISTS (SELECT 1 FROM people)"}}, 422, ""),
     ],
 )
-def test_bad_bodies_are_refused(server: Served, change: dict[str, Any], status: int, words: str) -> None:
+def test_bad_bodies_are_refused(shared_server: Served, change: dict[str, Any], status: int, words: str) -> None:
     body = {"table": "people", "epsilon": "0.5", "tabulate": {"tables": [["sex"]]}, **change}
-    answer = server.send("POST", "/v1/ask", json={name: value for name, value in body.items() if value is not None})
+    answer = shared_server.send(
+        "POST", "/v1/ask", json={name: value for name, value in body.items() if value is not None}
+    )
     assert answer.status_code == status, answer.text
     assert words in answer.text
-    assert server.send("GET", "/v1/releases").json()["releases"] == []
+    assert shared_server.send("GET", "/v1/releases").json()["releases"] == []
 
 
 def test_names_of_columns_are_never_read_as_sql() -> None:

@@ -53,7 +53,7 @@ def test_a_mean_without_bounds_is_one_charge_with_its_bounds() -> None:
     assert table.releases()[0].value == release.value == release.rows[0]["mean_x"]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(6)
 @pytest.mark.parametrize(
     ("budget", "loss"),
     [

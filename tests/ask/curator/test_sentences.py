@@ -141,6 +141,7 @@ def test_d3_the_trusted_curator_of_a_survey_has_the_noise_of_counts(epsilon: str
     assert not before or law.tail(math.floor(Fraction(str(margin)) * before)) > 0.05
 
 
+@pytest.mark.deep
 def test_what_a_survey_prints_is_never_below_what_it_knows() -> None:
     """Errors, amplified epsilons, adversarial shifts: two or three figures, rounded up (to nearest was up to 5% too small)."""
     rng = sd.Rng.seeded(4)

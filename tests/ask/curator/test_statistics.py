@@ -114,6 +114,7 @@ def test_small_groups_in_20000_runs(rows: int, mean: int, loss: dict[str, Any]) 
     test_intervals_of_means_of_small_groups_cover(rows, mean, loss, 20_000)
 
 
+@pytest.mark.deep
 @pytest.mark.each(5)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])

@@ -244,6 +244,7 @@ EQUAL = {  # cells that a type of DuckDB holds equal, or more than one of which 
 }
 
 
+@pytest.mark.deep
 @pytest.mark.each(11)
 @pytest.mark.parametrize("kind", EQUAL)
 def test_equal_cells_count_alike_whichever_is_stored_first(kind: str, tmp_path: Path) -> None:

@@ -222,7 +222,8 @@ def test_days_and_truths_are_keys_too(how: Any) -> None:
     assert exact == ([[7], [2]] if how == "inner" else [[14], [4]])
 
 
-@pytest.mark.parametrize("number", [1, pytest.param(3, marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("number", [1, 3])
 def test_poison_in_either_table_changes_no_other_rows_counting(number: int, tmp_path: Path) -> None:
     """Neighbors through real Parquet, NaN and infinities beside every key: each row adds its own matches and no more."""
     path, public_path = tmp_path / "t.parquet", tmp_path / "p.parquet"

@@ -127,19 +127,19 @@ def test_an_earlier_state_of_a_table_is_a_table(delta: Any, iceberg: Any) -> Non
     assert exact(iceberg.scan(snapshot_id=first).to_arrow(), DOMAIN, ASKED[1]) == whole
 
 
-def test_a_protected_table_is_answered_from_first_to_last(delta: Any, iceberg: Any) -> None:
-    for table in (delta, iceberg):
-        people = protect(table, DOMAIN)
-        release = people.ask(sd.count(), epsilon=10**6)
-        assert release.value == ROWS - 9 + len(AGAIN)
-        assert check_against_data(table, domain=DOMAIN).rows == release.value
+@pytest.mark.parametrize("kind", ["delta", pytest.param("iceberg", marks=pytest.mark.deep)])
+def test_a_protected_table_is_answered_from_first_to_last(kind: str, request: pytest.FixtureRequest) -> None:
+    table = request.getfixturevalue(kind)
+    release = protect(table, DOMAIN).ask(sd.count(), epsilon=10**6)
+    assert release.value == ROWS - 9 + len(AGAIN)
+    assert check_against_data(table, domain=DOMAIN).rows == release.value
 
 
-def test_a_column_that_a_table_lacks_is_named(delta: Any, iceberg: Any) -> None:
+@pytest.mark.parametrize("kind", ["delta", pytest.param("iceberg", marks=pytest.mark.deep)])
+def test_a_column_that_a_table_lacks_is_named(kind: str, request: pytest.FixtureRequest) -> None:
     domain = sd.Domain({"agee": sd.Integer(0, 9)})
-    for table in (delta, iceberg):
-        with pytest.raises(DeclarationError, match="no such column; did you mean 'age'"):
-            exact(table, domain, sd.count())
+    with pytest.raises(DeclarationError, match="no such column; did you mean 'age'"):
+        exact(request.getfixturevalue(kind), domain, sd.count())
 
 
 def test_a_table_whose_files_are_gone_says_nothing_of_them(delta: Any, iceberg: Any, tmp_path: Path) -> None:

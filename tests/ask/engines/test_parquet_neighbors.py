@@ -70,6 +70,7 @@ def test_one_added_row_moves_no_other(tmp_path: Path, name: str, rows: int, kind
             assert_within_sensitivity(DOMAIN, asked, was, now, Neighbors("add_remove", None))
 
 
+@pytest.mark.deep
 @pytest.mark.attack("let one row decide which others an engine skips")
 def test_across_files_of_a_glob(tmp_path: Path) -> None:
     write(tmp_path / "a1.parquet", [1.0, *[NAN] * 50], kind=pa.float64(), rows=100)

@@ -62,6 +62,7 @@ def test_the_counts_of_bins_and_of_classes_are_those_of_duckdb(spark: SparkSessi
     assert all(sum(counts) > 2000 for counts in found[0])
 
 
+@pytest.mark.deep
 def test_no_method_of_a_scan_is_too_long_to_be_compiled(spark: SparkSession, tmp_path: Path) -> None:
     engine = spark_engine(write_rows(spark, tmp_path / "rows", 100), WIDE)
     try:

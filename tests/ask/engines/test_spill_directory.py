@@ -116,6 +116,7 @@ def test_a_directory_of_another_user_stays(place: Path) -> None:
     assert path.is_dir()
 
 
+@pytest.mark.deep
 def test_processes_that_start_at_once_leave_each_other_alone(place: Path) -> None:
     def race(_: int) -> str:
         ran = subprocess.run([sys.executable, "-c", RACES], capture_output=True, text=True, check=False)

@@ -262,6 +262,7 @@ def test_a_file_that_was_written_to_is_not_counted(tmp_path: Path) -> None:
         engine.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "loss", [{"epsilon": 1, "delta": "1e-6"}, pytest.param({"epsilon": 2}, marks=pytest.mark.deep)], ids=str
 )

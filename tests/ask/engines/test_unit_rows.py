@@ -331,6 +331,7 @@ def test_all_rows_of_a_unit_count_though_one_is_the_cap_of_rows() -> None:
     assert answers(table, [asked])[0] == [[51], [2]]
 
 
+@pytest.mark.deep
 def test_the_order_of_rows_is_nothing() -> None:
     rng = random.Random(3)
     table = rows(40, rng)

@@ -101,7 +101,7 @@ def sources(made: Rows, directory: Path) -> list[tuple[Any, dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("unit", [None, PrivacyUnit("who", max_rows=2)])
+@pytest.mark.parametrize("unit", [None, pytest.param(PrivacyUnit("who", max_rows=2), marks=pytest.mark.deep)])
 def test_text_that_is_not_utf8_is_missing(unit: PrivacyUnit | None, tmp_path: Path) -> None:
     made = rows(random.Random(7), [*BAD, *GOOD, None])
     truth = answers(table(missing(made)), unit)

@@ -163,6 +163,7 @@ def test_all_neighbors_over_a_tiny_domain(asked: Aggregation, relation: Relation
     check(asked, relation, by_python, pairs)
 
 
+@pytest.mark.deep
 @pytest.mark.each(11)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("seed", range(11, 15))

@@ -96,6 +96,7 @@ LISTS: list[list[Event]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("events", LISTS, ids=lambda events: f"{len(events)} of {events[0]!r}"[:60])
 def test_best_is_the_least_of_its_table(events: list[Event]) -> None:
     found = best(events, 1e-6)
@@ -163,7 +164,7 @@ SENSITIVITIES = [
 ]
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(2)
 @pytest.mark.parametrize("sensitivity", SENSITIVITIES, ids=lambda s: s.because)
 @pytest.mark.parametrize("loss", [PureDP("1/3"), ZCDP("1/7")], ids=repr)
 def test_law_in_the_event_leaves_the_charge_as_it_was(sensitivity: Sensitivity, loss: Loss) -> None:

@@ -70,6 +70,7 @@ def hockey_stick(losses: Losses, x: float, grid: Grid) -> float:
     return float(-np.expm1(np.minimum(x - losses.at * grid.step, 0)) @ losses.mass) + losses.infinite
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("epsilon", EPSILONS[1:])
 def test_profile_dominates_every_pair_and_no_more(epsilon: Fraction) -> None:
     grid, e = Grid(1e-3, 1e-15), float(epsilon)

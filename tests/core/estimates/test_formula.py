@@ -78,6 +78,7 @@ def test_intervals_cover_between_94_and_99_percent(
     assert 0.95 - 5 * math.sqrt(0.95 * 0.05 / runs) <= held / runs <= (0.995 if runs > 1000 else 1)
 
 
+@pytest.mark.deep
 @pytest.mark.each(12)
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("apart", [0, 40_000, 200_000])

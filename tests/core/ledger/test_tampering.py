@@ -99,7 +99,10 @@ def test_an_edit_of_the_last_entry_is_found_by_its_hash(tmp_path: Path, column: 
 
 
 @pytest.mark.attack("roll back, delete, swap or edit the account")
-def test_any_edit_of_any_cell_or_row_is_refused_or_changes_nothing_of_the_spend(tmp_path: Path, state: Path) -> None:
+@pytest.mark.parametrize("most", [20, pytest.param(60, marks=pytest.mark.deep)])
+def test_any_edit_of_any_cell_or_row_is_refused_or_changes_nothing_of_the_spend(
+    most: int, tmp_path: Path, state: Path
+) -> None:
     path, sound = tmp_path / "people.ledger", tmp_path / "sound"
     with Ledger.open(path, cap=CAP) as ledger:
         ledger.declare("adult", ROW)
@@ -108,7 +111,7 @@ def test_any_edit_of_any_cell_or_row_is_refused_or_changes_nothing_of_the_spend(
     shutil.copytree(state, sound / "state")
     shutil.copy(path, sound / "file")
     draw, refused, edits = random.Random(11), 0, 0
-    while edits < 60:
+    while edits < most:
         for ending in ("-wal", "-shm"):
             path.with_name(path.name + ending).unlink(missing_ok=True)
         shutil.copy(sound / "file", path)
@@ -121,7 +124,7 @@ def test_any_edit_of_any_cell_or_row_is_refused_or_changes_nothing_of_the_spend(
         count = count_grants(path, CAP)
         assert count <= 1, words
         refused += count == 0
-    assert refused > 12
+    assert refused > most // 5
 
 
 @pytest.mark.attack("roll back, delete, swap or edit the account")

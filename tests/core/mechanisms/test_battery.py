@@ -21,6 +21,7 @@ ALARM = 1e-5
 EVERY = pytest.mark.parametrize("case", MECHANISMS, ids=lambda c: c.name)
 
 
+@pytest.mark.each(2)
 @EVERY
 def test_law_by_chi_square(case: MechanismCase) -> None:
     count = 80_000
@@ -37,6 +38,7 @@ def test_law_by_chi_square(case: MechanismCase) -> None:
     assert chi_square_tail(statistic, len(wanted) - 1) > ALARM
 
 
+@pytest.mark.each(2)
 @EVERY
 def test_law_by_scores(case: MechanismCase) -> None:
     """Mean, spread and sign, each against its standard error: 4.5 sigma is one false alarm in 147,000."""

@@ -124,6 +124,7 @@ def _check_loss(
     assert levels != (F(0), F(1)) or widest > 0.9 * float(epsilon)  # not idle
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("levels", [(F(1, 4), F(3, 4)), (F(1, 4), F(1, 2), F(9, 10))], ids=str)
 @pytest.mark.parametrize("table", [(), (1,), (0, 0, 2), (1, 1, 1, 2), (0, 1, 1, 2, 2)], ids=str)
 def test_the_law_is_that_of_the_definition(levels: tuple[Fraction, ...], table: Table) -> None:

@@ -200,6 +200,7 @@ def _distance(table: Table, level: Fraction, value: int) -> Fraction:
     return max(F(0), below - aim, aim - above)
 
 
+@pytest.mark.deep
 def test_errors_of_dense_values_are_those_expected() -> None:
     # the deviations of 200 draws are within 30% of the law's but for a chance below 1e-5
     values, levels = 400, tuple(F(i, 5) for i in range(1, 5))

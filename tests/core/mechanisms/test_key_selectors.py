@@ -70,7 +70,7 @@ def excess(p: np.ndarray[Any, Any], q: np.ndarray[Any, Any], epsilon: Fraction) 
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(("keys", "epsilon", "delta"), CASES[:3] + CASES[5:])
 def test_truncated_noise_with_its_count_is_private_exactly(keys: int, epsilon: Fraction, delta: Fraction) -> None:
     made = TruncatedThreshold(keys, epsilon, delta)

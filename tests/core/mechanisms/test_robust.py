@@ -88,7 +88,7 @@ def _test_draws(made: ProposeTestRelease, values: np.ndarray, count: int, seed: 
 
 @pytest.mark.each(5)
 @pytest.mark.parametrize(("one", "other"), [(LONELY, WITHOUT), (CALM, CALM[:-1]), (CALM[1:], CALM)])
-@pytest.mark.parametrize("draws", [4_000, pytest.param(40_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("draws", [2_000, pytest.param(40_000, marks=pytest.mark.deep)])
 def test_audited_epsilon_of_propose_test_release(one: np.ndarray, other: np.ndarray, draws: int) -> None:
     made = ProposeTestRelease(2 * FINE + 1, Fraction(2), Fraction(1, 1000))
     here, there = (_test_draws(made, v, draws, seed) for v, seed in ((one, 4), (other, 5)))

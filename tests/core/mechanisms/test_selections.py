@@ -20,7 +20,7 @@ from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 
 ALARM = 1e-5
-COUNT = 3_000
+COUNT = 1_500
 COUNTS = pytest.mark.parametrize("count", [3_000, pytest.param(60_000, marks=pytest.mark.deep)])
 EVERY = pytest.mark.parametrize("case", SELECTIONS, ids=lambda c: c.name)
 KINDS = [Exponential, PermuteAndFlip]

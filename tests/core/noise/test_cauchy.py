@@ -13,6 +13,7 @@ from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("scale", [Fraction(1, 7), Fraction(1), Fraction(250, 3)])
 @pytest.mark.parametrize("count", [7_000, pytest.param(60_000, marks=pytest.mark.deep)])
 def test_law_by_chi_square(scale: Fraction, count: int) -> None:

@@ -80,7 +80,7 @@ def test_laplace_blocks_have_the_law_at_large_scales(scale: int) -> None:
     assert fit_uniform(scale, discrete_laplace(scale, Rng.seeded(2), 1_000_000)) > FALSE_ALARM
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(2)
 @pytest.mark.parametrize("scale", SCALES)
 def test_single_and_textbook_laplace_have_the_law(scale: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""

@@ -33,7 +33,7 @@ def either(of: Expr, values: list[Any]) -> Expr:
 
 
 @pytest.mark.parametrize(
-    ("seed", "sizes"), [(0, (1, 12)), *(pytest.param(n, (1, 3, 40), marks=pytest.mark.deep) for n in range(8))]
+    ("seed", "sizes"), [(0, (5,)), *(pytest.param(n, (1, 3, 40), marks=pytest.mark.deep) for n in range(8))]
 )
 def test_a_list_says_what_comparisons_one_by_one_say(seed: int, sizes: tuple[int, ...]) -> None:
     rng = random.Random(seed)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sordino as sd
@@ -61,11 +60,12 @@ def holds(interval: Interval, value: int | None) -> bool:
     return (interval.lower is None or interval.lower <= value) and (interval.upper is None or value <= interval.upper)
 
 
-@given(
+@examples(
+    2,
+    6,
     st.lists(st.tuples(st.integers(-50, 50), st.integers(-3, 4), st.integers(-16, 16)), min_size=1, max_size=30),
     st.fractions(-7, 7, max_denominator=12).filter(bool),
 )
-@settings(max_examples=6, deadline=None)
 def test_division_and_remainders_are_exact(rows: list[tuple[int, int, int]], by: Fraction) -> None:
     cells: dict[str, list[Any]] = {"x": [x for x, _, _ in rows], "r": [r / 4 for _, _, r in rows]}
     for name, values in cells.items():
