@@ -146,6 +146,7 @@ def test_the_table_of_a_release() -> None:
     assert series.table.column("period").to_pylist() == ["2026-11-01"] * 2 + ["2026-11-04"] * 2
 
 
+@pytest.mark.deep
 def test_the_picture_of_a_series(tmp_path: Path) -> None:
     series = open_series(open_table(SMALL))
     with pytest.raises(DeclarationError, match="nothing of the series 'wards' was released so far"):

@@ -148,7 +148,7 @@ def measure_intervals(
     return float(np.mean(held)), float(np.mean(widths)) / 2 / float(np.quantile(errors, 0.95))
 
 
-@pytest.mark.each(12)
+@pytest.mark.each(20)
 @pytest.mark.parametrize("asks", [6, pytest.param(20, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("loss", [{"rho": "0.1"}, {"epsilon": 1}], ids=["Gaussian", "Laplace"])
 @pytest.mark.parametrize(

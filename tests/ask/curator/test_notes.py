@@ -124,6 +124,7 @@ def test_a_search_for_bounds_says_which_rows_it_saw() -> None:
 NO_CASE = "texts are compared by all of their characters, 'a' is not 'A': "
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("text", "dialect", "says"),
     [

@@ -34,12 +34,14 @@ def _question(method: str, statistic: str, bound: Any = 1) -> Any:
     return sd.sample_and_aggregate(statistic, "age", chunks=7, default=30)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
-def test_whatever_robust_question_is_planned_is_answered(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "questions"), [(0, 12), *(pytest.param(seed, 30, marks=pytest.mark.deep) for seed in (0, 1))]
+)
+def test_whatever_robust_question_is_planned_is_answered(seed: int, questions: int) -> None:
     """A charge that always fails is a loss for nothing: random statistics, levels, losses and proposals."""
     draw, answered = random.Random(seed), 0
     held = curator(budget=BUDGET)
-    for _ in range(30):
+    for _ in range(questions):
         statistic = draw.choice(["mean", "median", "var", *(f"quantile:{q}" for q in LEVELS)])
         method = draw.choice(["smooth", "test", "chunks"])
         bound = draw.choice(["1e-9", "0.5", 1, 10**6, 10**30])
@@ -55,7 +57,7 @@ def test_whatever_robust_question_is_planned_is_answered(seed: int) -> None:
         answered += 1
         if value is not None and method != "chunks":
             assert 0 <= value <= (2500 if statistic == "var" else 100)
-    assert answered > 10
+    assert answered > questions // 3
 
 
 @pytest.mark.each(11)

@@ -74,7 +74,7 @@ def table() -> sd.Curator:
 def test_a_column_has_one_type_whatever_else_is_asked(
     table: sd.Curator, every: bool, grouped: bool, loss: dict[str, Any]
 ) -> None:
-    several: Iterable[tuple[str, ...]] = TRIPLES
+    several: Iterable[tuple[str, ...]] = TRIPLES[::3]
     if every:
         threes = [] if grouped else [three for three in itertools.combinations(ASKED, 3) if "AVG(x)" in three]
         several = [*itertools.combinations(ASKED, 2), *threes]

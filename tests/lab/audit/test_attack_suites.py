@@ -110,6 +110,7 @@ def test_a_page_loads_nothing_and_escapes_what_it_says(counts: Attacks) -> None:
     assert "&lt;b&gt;" in bold._repr_html_()
 
 
+@pytest.mark.deep
 def test_all_are_drawn_and_are_plain_data(counts: Attacks, synthetic: Attacks) -> None:
     for thing in (counts, counts.attacks[0], synthetic.closest):
         assert sd.plot(thing).title.startswith("NOT PRIVATE")

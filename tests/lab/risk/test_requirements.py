@@ -339,6 +339,7 @@ def test_rho_adds_up_and_epsilon_at_a_delta_too() -> None:
     assert choose_epsilon(requirements=tight).conflict is not None
 
 
+@pytest.mark.deep
 def test_rows_reconcile_questions_in_rho() -> None:
     gaussian: dict[str, Any] = {"delta": "1e-6", "currency": "rho"}
     given = [asked(count(), error=200, **gaussian), asked(n=3000, **gaussian)]
