@@ -112,7 +112,7 @@ def test_residuals_reach_the_singular_value_bound(case: Case) -> None:
     assert sum(m.share for m in strategy) <= 1
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @cases
 def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case: Case) -> None:
     """The least greatest error is at least the singular value bound for any weights that sum to 1; the best are searched."""

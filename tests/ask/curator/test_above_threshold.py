@@ -129,6 +129,7 @@ LINEAR = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("question", "text", "answer"), [row[1:] for row in LINEAR], ids=[row[0] for row in LINEAR])
 def test_a_session_compares_the_formula_that_is_asked(question: Any, text: str, answer: Any) -> None:
     """At epsilon 10^4 the noise is far below 1/100 of what a unit moves: both sides of the answer are told apart."""

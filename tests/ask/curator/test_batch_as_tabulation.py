@@ -104,6 +104,7 @@ def test_it_is_said_in_words_and_in_json() -> None:
     assert batch.to_dict(confidence=0.5)["as_tabulation"]["errors"] < data["as_tabulation"]["errors"]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     "questions",
     [

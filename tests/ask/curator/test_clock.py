@@ -35,6 +35,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Any:
     return protect(rows, DOMAIN, budget=sd.PureDP(10**9), name="people")
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("condition", "count"),
     [

@@ -135,6 +135,7 @@ def test_several_are_the_largest_noisy_counts_with_their_counts() -> None:
         sd.most_common("x", k=0)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("relation", "moved"), [("add_remove", 1), ("replace", 2)])
 @pytest.mark.parametrize(("k", "candidates"), [(2, 14), (5, 14), (5, 1000)])
 def test_noisy_counts_err_less_than_choosing_one_by_one(relation: str, moved: int, k: int, candidates: int) -> None:

@@ -72,6 +72,7 @@ LEFT_OUT: dict[
 }
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", ASKED)
 def test_one_note_for_each_thing_that_an_answer_is_not_about(name: str) -> None:
     unit, question, more, said = ASKED[name]

@@ -31,6 +31,7 @@ def empty_table() -> Any:
     return protect(table, DOMAIN, budget=sd.PureDP(5), name="people")
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda q: type(q).__name__)
 def test_a_question_runs_on_made_up_rows_and_is_not_charged(question: Any) -> None:
     people = empty_table()

@@ -36,6 +36,7 @@ def people(neighbors: str, loss: dict[str, Any], rows: int = 10) -> Any:
     return curator(budget=budget, neighbors=neighbors, source=table, domain=DOMAIN)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("runs", [2000, DEEP])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

@@ -141,6 +141,7 @@ def attacks() -> dict[str, Any]:
     }
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", attacks())
 def test_no_question_fails_where_somebody_is_found(name: str) -> None:
     asked = attacks()[name]

@@ -197,6 +197,7 @@ def fitting(lines: list[str], encoding: str) -> list[str]:
     return [line for line in lines if line.encode(encoding, "ignore") == line.encode(encoding, "replace")]
 
 
+@pytest.mark.deep
 @pytest.mark.each(8)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_odd_lines_take_no_row_away_and_make_one_each_at_most(layout: str, tmp_path: Path) -> None:

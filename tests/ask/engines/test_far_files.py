@@ -135,7 +135,7 @@ def test_a_file_of_a_web_server_answers_as_the_file_here(name: str, folder: Path
     assert answers(f"{site.url}/{name}", **options(name)) == answers(str(folder / name), **options(name))
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("name", ["people.parquet", "people.csv.gz", "years/*/*.parquet"])
 def test_files_of_a_bucket_answer_as_the_files_here(name: str, folder: Path, bucket: str) -> None:
     assert answers(f"{bucket}/{name}", **options(name)) == answers(f"{folder}/{name}", **options(name))

@@ -112,6 +112,7 @@ def check_joining(declared: str, first: str, others: list[str], folder: Path) ->
 
 
 @pytest.mark.attack("let one row decide how others are read", source="an added Parquet file of another type")
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("declared", "first"), list(itertools.product(DECLARED, CELLS))[::50])
 def test_a_file_that_joins_moves_no_row_of_another(declared: str, first: str, tmp_path: Path) -> None:
     """Of some declarations and types of a first file, one type of the second; the deep test tries every pair of types."""

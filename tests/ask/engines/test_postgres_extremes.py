@@ -310,6 +310,7 @@ def test_steps_of_numbers_are_those_of_python(
         assert [n for (n,) in held.execute(text.encode()).fetchall()] == wanted
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("written", "step", "multiplied"),
     [

@@ -301,6 +301,7 @@ def people() -> Any:
     )
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("word", "new", "today"), SAME, ids=[word for word, _, _ in SAME])
 def test_a_word_builds_the_question_of_today(
     people: Any, word: str, new: Callable[[Any], Any], today: Callable[[Any], Any]

@@ -164,7 +164,7 @@ SENSITIVITIES = [
 ]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("sensitivity", SENSITIVITIES, ids=lambda s: s.because)
 @pytest.mark.parametrize("loss", [PureDP("1/3"), ZCDP("1/7")], ids=repr)
 def test_law_in_the_event_leaves_the_charge_as_it_was(sensitivity: Sensitivity, loss: Loss) -> None:

@@ -71,7 +71,7 @@ def test_coefficients_are_the_nearest_and_the_bound_is_above() -> None:
     assert np.abs(whole - 1).max() < 1e-12
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("fine", [1, 3, 1 << 16])
 @pytest.mark.parametrize("horizon", [1, 2, 5, 40])
 def test_moved_draws_explain_every_neighbor_within_the_bound(horizon: int, fine: int) -> None:

@@ -86,6 +86,7 @@ def test_the_audit_has_teeth() -> None:
     assert np.abs(loss).max() > 1.99
 
 
+@pytest.mark.each(3)
 @EVERY
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_error_is_covered_and_no_larger_than_needed(case: SelectionCase, confidence: float) -> None:

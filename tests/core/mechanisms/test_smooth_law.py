@@ -35,7 +35,7 @@ def divergence(epsilon: float, beta: float, width: float) -> float:
     return worst
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 @pytest.mark.parametrize("delta", DELTAS, ids=str)
 def test_no_neighbors_pass_delta(epsilon: Fraction, delta: Fraction) -> None:

@@ -67,6 +67,7 @@ def fit_uniform(scale: int, drawn: np.ndarray, bins: int = 64) -> float:
     return chi_square(counts.tolist(), [*reversed(half), len(drawn) * (1 - q) / (1 + q), *half])
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("scale", SCALES)
 def test_laplace_blocks_have_the_law(scale: Fraction) -> None:
     """False alarm 1e-6."""
@@ -80,7 +81,7 @@ def test_laplace_blocks_have_the_law_at_large_scales(scale: int) -> None:
     assert fit_uniform(scale, discrete_laplace(scale, Rng.seeded(2), 1_000_000)) > FALSE_ALARM
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("scale", SCALES)
 def test_single_and_textbook_laplace_have_the_law(scale: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""
@@ -89,6 +90,7 @@ def test_single_and_textbook_laplace_have_the_law(scale: Fraction) -> None:
     assert fit("laplace", scale, np.array([textbook_laplace(scale, rng) for _ in range(2_000)])) > FALSE_ALARM
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_gaussian_blocks_have_the_law(variance: Fraction) -> None:
     """False alarm 1e-6."""

@@ -109,6 +109,7 @@ def test_the_loss_of_any_law_at_any_output_is_at_most_epsilon(
     assert abs(stair(x) - stair(x + move)) <= 1
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("law", LAWS[1:5], ids=repr)
 @pytest.mark.parametrize("many", [True, False], ids=["block", "single"])
 def test_draws_have_the_law_by_chi_square(law: Staircase, many: bool) -> None:

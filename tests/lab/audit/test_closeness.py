@@ -22,6 +22,7 @@ def ages(*values: int | None) -> pa.Table:
     return pa.table({"age": pa.array(values, pa.int64())})
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("size", [1, 2, 4])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (1.0, 0.0), (1.0, 0.02)])
 def test_no_mechanism_publishes_members_more_often_than_allowed_and_one_does_as_often(

@@ -33,6 +33,7 @@ def test_the_reason_of_an_unbounded_square_names_it_and_the_fix() -> None:
     assert "clip" in because
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("text", "lower", "upper", "value"),
     [

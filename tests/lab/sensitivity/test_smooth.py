@@ -87,7 +87,7 @@ def test_brute_force_never_beats_what_is_claimed_on_wider_domains(query: str, re
     check_brute(query, relation, (-1.0, -0.5, 0.0, 0.25, 0.5, 1.0), 6 if relation == "add_remove" else 5)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_move_takes_every_level_at_most_to_the_next(query: str, relation: str) -> None:

@@ -77,6 +77,7 @@ def test_there_are_several_hundred() -> None:
     assert len(ANSWERED) >= 450
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("peer", REFUSED, ids=str)
 def test_what_has_no_private_answer_is_refused_with_the_reason(peer: Peer) -> None:
     with pytest.raises((QuestionRefused, UnknownName)) as refusal:

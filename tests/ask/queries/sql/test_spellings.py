@@ -18,6 +18,7 @@ def read(text: str, dialect: str | None = None) -> object:
 JOINED = "SELECT zone, COUNT(*) AS n FROM people JOIN regions ON people.state = regions.state GROUP BY zone"
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("text", "same"),
     [

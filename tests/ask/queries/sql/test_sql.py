@@ -45,6 +45,7 @@ def parse(text: str) -> Aggregation:
     return parse_sql(text, table="adult", columns=COLUMNS)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("text", "question"),
     [

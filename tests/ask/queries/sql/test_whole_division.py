@@ -91,6 +91,7 @@ def random_query(rng: random.Random) -> str:
     )
 
 
+@pytest.mark.deep
 @pytest.mark.each(17)
 @pytest.mark.parametrize("seed", range(15))
 def test_what_is_whole_is_what_postgresql_says(seed: int, postgres_server: postgres.Server) -> None:
