@@ -14,8 +14,8 @@ def examples(few: int, many: int, *drawn: Any, **named: Any) -> Callable[[Callab
 
     def make(body: Callable[..., None]) -> Callable[[int], None]:
         def test(tried: int) -> None:
-            run: Callable[[], None] = settings(max_examples=tried, deadline=None)(given(*drawn, **named)(body))
-            run()
+            draw: Any = given(*drawn, **named)
+            settings(max_examples=tried, deadline=None)(draw(body))()
 
         # pytest would take the arguments of a wrapped body for fixtures, so that only its name and words are taken over.
         test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__
