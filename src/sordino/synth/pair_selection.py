@@ -177,7 +177,7 @@ def choose_pairs(
     )
     best: tuple[list[Pair], float] = [], 0.0
     deviation = math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept)))
-    first = expected_gains(distances, means, rows, deviation, rising=rising)
+    first = expected_gains(distances, means, rows, deviation, rising=rising) + sampling_gains(means, deviation)
     favored = np.array([_PREDICTED if set(p) & set(predict) else 1.0 for p in pairs])
     best_first = [pairs[i] for i in np.argsort(-first * favored, kind="stable").tolist() if first[i] > 0]
     inside = set(grow_clique(best_first, compressed.sizes, cap=cap, start=start)[0])
@@ -185,9 +185,11 @@ def choose_pairs(
     counts = sorted({max(1, round(f * len(compressed.sizes))) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
     for count in [0, *counts] if kept else counts:
         deviation = math.sqrt(variance_each * (count + len(kept)))
-        worth = expected_gains(distances, means, rows, deviation, rising=rising) * weight
+        worth = expected_gains(distances, means, rows, deviation, rising=rising) + sampling_gains(means, deviation)
+        worth *= weight
         order = [i for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0][:count]
         again = expected_gains(kept_distances, kept_means, rows, deviation, rising=kept_rising)
+        again += sampling_gains(kept_means, deviation)
         gain = float(worth[order].sum() + again.sum())
         if gain > best[1]:
             best = [pairs[i] for i in order], gain
@@ -266,6 +268,21 @@ def expected_gains(
             moment = _RISING * distance
             noise = _MEAN * _MOMENT * deviation * math.sqrt(cells.size)
             gains[i] = max(gains[i], moment * math.exp(-noise / moment))
+    return gains
+
+
+def sampling_gains(means: Sequence[Floats], deviation: float) -> Floats:
+    """Return for each pair how much of the l1 distance that chance gives it a measurement with noise s takes away.
+
+    Of columns that do not depend on each other the table still lies off the product of its margins: a cell of mean m by
+    about sqrt(m), less what the margins tell, which is the share prod (n - 1) / n of its variance. The estimate of least
+    squared error leaves the share s^2 / (m + s^2) of that.
+    """
+    gains = np.zeros(len(means))
+    for i, cells in enumerate(means):
+        free = math.prod((n - 1) / n for n in cells.shape)
+        by_chance = math.sqrt(free) * _poisson_deviation(cells.ravel())
+        gains[i] = float((by_chance * (1.0 - deviation / np.sqrt(cells.ravel() + deviation**2))).sum())
     return gains
 
 
