@@ -59,9 +59,11 @@ class FittedModel:
         return {m: t for m, t in self.measured.items() if self.field.tree.home(m, self.compressed.sizes) is None}
 
 
-def independent_model(one_way: OneWayMarginals, tier: str) -> FittedModel:
-    """Return the model in which columns are independent."""
-    compressed = one_way.compress()
+def independent_model(
+    one_way: OneWayMarginals, tier: str, compressed: CompressedMarginals | None = None
+) -> FittedModel:
+    """Return the model in which columns are independent, over codes as few as noise allows or those of `compressed`."""
+    compressed = one_way.compress() if compressed is None else compressed
     field = fit_field(compressed, {}, [1 << i for i in range(len(one_way.columns))], sweeps=0, potentials={})
     return FittedModel(one_way, compressed, field, {}, tier)
 
