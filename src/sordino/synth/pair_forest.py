@@ -30,7 +30,7 @@ MEASURE_FEW = Step(
     of="left",
     most=0.85,
 )
-# The error of a selection, in shares of the rows.
+# The error of a selection, in shares of the rows, and the distance below which a pair is taken for none.
 _CLEAR = 0.2
 # The share of the loss that measures pairs, times the error that one-way counts would have with the whole of it: where that
 # is large, pairs would only make it larger. And the most, for measuring and for selecting.
@@ -64,7 +64,8 @@ def fit_forest(
     """Return the model of a forest of a few of the pairs beside all one-way counts, or of independent columns.
 
     `rows` is about their number, by a guess or a noisy count. How many pairs are taken follows from it and from public
-    facts: those that the loss can show. With `predict` each pair has one of these columns.
+    facts: those that the loss can show; where fewer show, one-way counts get what is left. With `predict` each pair has one of
+    these columns.
 
     Theorem: each selection is the exponential mechanism (McSherry, Talwar 2007, Theorem 6), or a post-processing of one noisy
     vector, over distances to public models, which a unit moves by no more than it moves the table of a pair: `Distances`.
@@ -160,40 +161,33 @@ def _afford_strongest(scores: float, error: float, left: float, *, pairs: int, g
 
 
 def _select_forest(
-    session: FitSession,
-    compressed: CompressedMarginals,
-    candidates: Sequence[Pair],
-    plan: _Plan,
+    session: FitSession, compressed: CompressedMarginals, candidates: Sequence[Pair], plan: _Plan
 ) -> list[Pair]:
     """Return pairs that lie far from independence, the first the farthest, no three columns in a ring.
 
-    There are fewer than planned, unless they are taken in any case, if some lie no farther than `_CLEAR` of the rows beyond
-    what sampling and the noise of the columns' own counts explain. The table of all rows, at that distance from its model, is
-    one more candidate of each selection, which is chosen where nothing shows: to find so costs no more than to select.
+    Distances are those beyond what sampling and the noise of the columns' own counts explain. Selection ends, unless the pairs
+    are taken in any case, where none is farther than `_CLEAR` of the rows: the table of all rows, at that distance from its
+    model, is one more candidate. To find that nothing shows costs no more than to select.
     """
     group = list(range(len(compressed.sizes)))
     chosen: list[Pair] = []
     by_score: list[Pair] | None = None
-    clear = _CLEAR * compressed.rows
     if session.split.currency == "rho":
         scores, _ = score_independence(session, compressed, candidates, plan.select)
-        order = np.argsort(-scores, kind="stable").tolist()
-        by_score = [candidates[i] for i in order if plan.in_any_case or scores[i] > clear]
+        by_score = [candidates[i] for i in np.argsort(-scores, kind="stable").tolist()]
     smallest = min(compressed.columns, key=lambda c: c.size)
     for _ in range(plan.count):
-        remaining = candidates if by_score is None else by_score
-        open_pairs = [p for p in remaining if group[p[0]] != group[p[1]]]
+        open_pairs = [p for p in (by_score or candidates) if group[p[0]] != group[p[1]]]
         if not open_pairs:
             break
         place = 0
         if by_score is None:
             models = [compressed.independent(p) for p in open_pairs]
             tables = [compressed.table(p) for p in open_pairs]
-            floors = [
-                mean_distance(m, compressed.independent_variance(p)) for m, p in zip(models, open_pairs, strict=True)
-            ]
+            margins = [compressed.independent_variance(p) for p in open_pairs]
+            floors = [mean_distance(m, v) for m, v in zip(models, margins, strict=True)]
             if not plan.in_any_case:
-                models.append(np.array([compressed.rows - clear]))
+                models.append(np.array([(1.0 - _CLEAR) * compressed.rows]))
                 tables.append(all_rows(smallest))
                 floors.append(0.0)
             place = session.select_farthest(tables, models, floors, plan.select / plan.count)

@@ -274,15 +274,16 @@ def expected_gains(
 def sampling_gains(means: Sequence[Floats], deviation: float) -> Floats:
     """Return for each pair how much of the l1 distance that chance gives it a measurement with noise s takes away.
 
-    Of columns that do not depend on each other the table still lies off the product of its margins: a cell of mean m by
-    about sqrt(m), less what the margins tell, which is the share prod (n - 1) / n of its variance. The estimate of least
-    squared error leaves the share s^2 / (m + s^2) of that.
+    Of columns that do not depend on each other the table still lies off the product of its margins: a cell of mean m, in a row
+    with the share p and a column with the share q of all, by about the root of m (1 - p) (1 - q). The estimate of least squared
+    error leaves the share s^2 / (m + s^2) of the square.
     """
     gains = np.zeros(len(means))
     for i, cells in enumerate(means):
-        free = math.prod((n - 1) / n for n in cells.shape)
-        by_chance = math.sqrt(free) * _poisson_deviation(cells.ravel())
-        gains[i] = float((by_chance * (1.0 - deviation / np.sqrt(cells.ravel() + deviation**2))).sum())
+        total = max(float(cells.sum()), 1e-9)
+        free = np.outer(1.0 - cells.sum(axis=1) / total, 1.0 - cells.sum(axis=0) / total)
+        by_chance = _poisson_deviation(cells.ravel()).reshape(cells.shape) * np.sqrt(np.maximum(free, 0.0))
+        gains[i] = float((by_chance * (1.0 - deviation / np.sqrt(np.maximum(cells + deviation**2, 1e-12)))).sum())
     return gains
 
 

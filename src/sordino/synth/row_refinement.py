@@ -107,9 +107,10 @@ def refine_rows(
     """Return the rows, some with a code changed in some columns, so that pairs occur about as often as `targets` expect.
 
     So do the sets of three columns and more of `wider`. With R the rows in a cell less those expected, a row that goes from
-    code v of a column to t changes the sum of w R^2 by the sum over the tables of the column of w_t (2 R_t + 1) - w_v (2 R_v - 1): it goes where that is least, if it is below 0.
-    Few rows move by the same residuals, and fewer from sweep to sweep, so that they do not all fill the same cells. The
-    weights w are 1, but for pairs of columns that rise or fall `together`: see `_weights`.
+    code v of a column to t changes the sum of w R^2 by the sum over the tables of the column of w_t (2 R_t + 1) -
+    w_v (2 R_v - 1): it goes where that is least, if it is below 0. Few rows move by the same residuals, and fewer from sweep
+    to sweep, so that they do not all fill the same cells. The weights w are 1, but for pairs of columns that rise or fall
+    `together`: see `_weights`.
     """
     refined = [np.array(c) for c in codes]
     rows = len(refined[0]) if refined else 0
