@@ -175,9 +175,19 @@ def choose_pairs(
     rising, kept_rising = (
         [not by_cells and all(compressed.columns[c].ordered for c in p) for p in some] for some in (pairs, kept)
     )
+    # Codes of columns that are cut at released edges are runs of values: what chance adds to pairs is less there than what a
+    # finer reading of those that depend gains.
+    categories = not any(c.released for c in compressed.columns)
+
+    def gains(
+        distances: Sequence[float] | Floats, means: Sequence[Floats], rising: Sequence[bool], deviation: float
+    ) -> Floats:
+        of_dependence = expected_gains(distances, means, rows, deviation, rising=rising)
+        return of_dependence + sampling_gains(means, deviation) if categories else of_dependence
+
     best: tuple[list[Pair], float] = [], 0.0
     deviation = math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept)))
-    first = expected_gains(distances, means, rows, deviation, rising=rising) + sampling_gains(means, deviation)
+    first = gains(distances, means, rising, deviation)
     favored = np.array([_PREDICTED if set(p) & set(predict) else 1.0 for p in pairs])
     best_first = [pairs[i] for i in np.argsort(-first * favored, kind="stable").tolist() if first[i] > 0]
     inside = set(grow_clique(best_first, compressed.sizes, cap=cap, start=start)[0])
@@ -185,11 +195,9 @@ def choose_pairs(
     counts = sorted({max(1, round(f * len(compressed.sizes))) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
     for count in [0, *counts] if kept else counts:
         deviation = math.sqrt(variance_each * (count + len(kept)))
-        worth = expected_gains(distances, means, rows, deviation, rising=rising) + sampling_gains(means, deviation)
-        worth *= weight
+        worth = gains(distances, means, rising, deviation) * weight
         order = [i for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0][:count]
-        again = expected_gains(kept_distances, kept_means, rows, deviation, rising=kept_rising)
-        again += sampling_gains(kept_means, deviation)
+        again = gains(kept_distances, kept_means, kept_rising, deviation)
         gain = float(worth[order].sum() + again.sum())
         if gain > best[1]:
             best = [pairs[i] for i in order], gain
