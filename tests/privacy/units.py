@@ -139,6 +139,7 @@ _TAILS: list[tuple[int, Literal["few", "many", "near"], bool]] = [
 VECTORS: dict[str, Any] = {
     "marginals": MarginalQuery((_DAYS, _CODED, _ONE, _ALONE)),
     "distances": Distances((_DAYS, _CODED, _ONE), _MODELS),
+    "distances less floors": Distances((_DAYS, _CODED, _ONE), _MODELS, (3000, -1, 0)),
     "octaves": MagnitudeHistogram(col("open").node, powers_of_two(), offsets=True),
     "coarse": MagnitudeHistogram(col("open").node, powers_of_two(), offsets=True, coarse=True),
     "rungs": MagnitudeHistogram((col("i") + col("j")).node, (-4, -1, 0, 3, 8), offsets=True),

@@ -46,10 +46,15 @@ def _distance(model: Any, keys: Keys, columns: tuple[int, ...], values: int) -> 
     (7, 2, {"epsilon": 10, "delta": "1e-9"}), (4, 3, {"rho": 10}),
 ])  # fmt: skip
 def test_a_triple_without_pairs_is_found_and_drawn(columns: int, values: int, loss: dict[str, Any]) -> None:
-    """Its distance was .47 at any loss; below .05 is asked of 20,000 rows at epsilon 1, and .02 is met."""
+    """Its distance was .47 at any loss; below .05 is asked of 20,000 rows at epsilon 1, and .02 is met.
+
+    Rows that were moved by pairs alone left .03 where noise is small: they are held to the triple.
+    """
     domain, keys = _xor(20_000, columns, values)
     model, session = _fit(domain, keys, **loss)
-    assert _distance(model, keys, (0, 1, 2), values) < 0.02
+    assert _distance(model, keys, (0, 1, 2), values) < (
+        0.02 if loss.get("epsilon") == 1 or "0.02" in loss.values() else 0.002
+    )
     measured = [t for q, _ in session.accesses if isinstance(q, MarginalQuery) for t in q.tables]
     assert any({a.column for a in t.axes} == {"a", "b", "c"} and a_codes(t) for t in measured)
     assert "triples" in model.facts["tier"]

@@ -190,7 +190,14 @@ def _column_noise(fitted: FittedModel, within: Sequence[Floats], column: int) ->
     noise = math.sqrt(one_way.variances[column])
     home = fitted.field.tree.require_home((column,), compressed.sizes)
     modeled = marginal(fitted.field.tables[home], fitted.field.tree.cliques[home], (column,))
-    counts = modeled[compressed.codes[column].codes] * within[column]
+    codes = compressed.codes[column]
+    counts = modeled[codes.codes] * within[column]
+    # By as much as measured tables moved a code's count, the counts that the model was fitted to lie from the column's own, and
+    # have less noise: the whole code's, so one key of several has the less of it.
+    sharper = compressed.counts[column] - codes.sum_by_code(projected)
+    own = codes.sum_by_code(np.full(len(projected), one_way.left[column]))
+    saved = 1.0 - np.minimum(compressed.variances[column] / np.maximum(own, 1e-12), 1.0)
+    noise_left = 1.0 - (saved / np.bincount(codes.codes, minlength=codes.size))[codes.codes]
     large = projected > _LARGE * noise
     lean = np.zeros(len(projected))
     if not large.all():
@@ -206,9 +213,9 @@ def _column_noise(fitted: FittedModel, within: Sequence[Floats], column: int) ->
         least = max(least, math.sqrt(hidden / without))
     return ColumnNoise(
         share=np.maximum(counts / max(float(counts.sum()), 1e-9), least / compressed.rows),
-        variance=np.where(shown, noise**2, hidden),
+        variance=np.where(shown, noise**2 * noise_left, hidden),
         lean=lean,
-        drift=counts - projected,
+        drift=counts - projected - sharper[codes.codes] * within[column],
     )
 
 

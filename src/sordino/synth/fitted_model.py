@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,12 +26,14 @@ from sordino.synth.markov_random_field import (
     spread,
 )
 from sordino.synth.measurement import NoisyTable
-from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals
+from sordino.synth.one_way_marginals import CompressedMarginals, OneWayMarginals, project
 from sordino.synth.pair_moments import keep_moment, meet_moments, moment_scores
 
 # Noisy tables by their columns, ascending.
 Measured = dict[tuple[int, ...], NoisyTable]
 
+# A variance of counts without noise is taken as no less.
+_LEAST = 1e-9
 # Softness of one-way counts, relative to their variance: they are all but exact.
 _FIRM = 1e-3
 # Cells that cliques may have for the sake of rules, and the least number of sweeps that fit columns' counts to them.
@@ -57,9 +59,11 @@ class FittedModel:
         return {m: t for m, t in self.measured.items() if self.field.tree.home(m, self.compressed.sizes) is None}
 
 
-def independent_model(one_way: OneWayMarginals, tier: str) -> FittedModel:
-    """Return the model in which columns are independent."""
-    compressed = one_way.compress()
+def independent_model(
+    one_way: OneWayMarginals, tier: str, compressed: CompressedMarginals | None = None
+) -> FittedModel:
+    """Return the model in which columns are independent, over codes as few as noise allows or those of `compressed`."""
+    compressed = one_way.compress() if compressed is None else compressed
     field = fit_field(compressed, {}, [1 << i for i in range(len(one_way.columns))], sweeps=0, potentials={})
     return FittedModel(one_way, compressed, field, {}, tier)
 
@@ -76,6 +80,30 @@ def merge_measurements(known: Measured, fresh: Measured) -> Measured:
             cells = (old.cells * new.variance + new.cells * old.variance) / total
             merged[pair] = NoisyTable(cells, old.variance * new.variance / total)
     return merged
+
+
+def sharpen_counts(compressed: CompressedMarginals, measured: Measured) -> CompressedMarginals:
+    """Return the counts of each column combined, by inverse variance, with those that the measured tables have of it.
+
+    A table of noise v a cell tells the counts of one of its columns with the variance v times the cells of a code. All are
+    taken to the one number of rows first, which every column's own counts estimate together.
+    """
+    counts = []
+    variances = []
+    for c, (own, variance) in enumerate(zip(compressed.counts, compressed.variances, strict=True)):
+        information = 1.0 / np.maximum(variance, _LEAST)
+        weighted = own * information
+        for columns, table in measured.items():
+            if c not in columns:
+                continue
+            margin = marginal(table.cells, columns, (c,))
+            margin = margin + (compressed.rows - float(margin.sum())) / len(own)
+            added = len(own) / (table.cells.size * max(table.variance, _LEAST))
+            weighted = weighted + margin * added
+            information = information + added
+        counts.append(project(weighted / information, compressed.rows))
+        variances.append(1.0 / information)
+    return replace(compressed, counts=tuple(counts), variances=tuple(variances))
 
 
 def fit_field(
@@ -204,7 +232,15 @@ def _keep_moment(compressed: CompressedMarginals, pair: Pair, table: Floats, cou
 
 
 def _soften(compressed: CompressedMarginals, columns: Sequence[int], counts: NoisyTable) -> tuple[Floats, float]:
-    """Return the cells to which a table that lies about independence is fitted, and how softly (`draw_to_product`)."""
+    """Return the cells to which a table that lies about independence is fitted, and how softly (`draw_to_product`).
+
+    What its cells say of one column is taken from them: each column's counts have that already (`sharpen_counts`).
+    """
     product = compressed.independent(columns)
-    goal, softness = draw_to_product(product, counts.cells, counts.variance, pair=len(columns) == 2)
+    beyond = counts.cells - product
+    for axis in range(beyond.ndim):
+        others = tuple(a for a in range(beyond.ndim) if a != axis)
+        beyond = beyond - beyond.mean(axis=others, keepdims=True)
+    free = math.prod((n - 1) / n for n in beyond.shape)
+    goal, softness = draw_to_product(product, product + beyond, free * counts.variance, pair=len(columns) == 2)
     return goal, max(softness, HARDEST * compressed.rows)

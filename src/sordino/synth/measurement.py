@@ -97,6 +97,11 @@ def split_loss(loss: Loss, neighbors: Neighbors) -> LossShares:
     return shares
 
 
+def all_rows(column: EncodedColumn) -> ContingencyTable:
+    """Return the table of one cell, that of all rows: all keys of a column share a code."""
+    return ContingencyTable((column.axis(np.zeros(column.size, dtype=np.int64)),))
+
+
 def share_of(value: float) -> Fraction:
     """Return a share as an exact fraction, rounded down.
 
@@ -250,8 +255,8 @@ class FitSession:
             self.delta = None
 
     def count_rows(self, column: EncodedColumn, share: Fraction) -> float:
-        """Return a noisy number of rows, 1 at least: all keys of a column share a code."""
-        (count,) = self.measure([ContingencyTable((column.axis(np.zeros(column.size, dtype=np.int64)),))], share)
+        """Return a noisy number of rows, 1 at least."""
+        (count,) = self.measure([all_rows(column)], share)
         return max(float(count.cells[0]), 1.0)
 
     def share(self, step: Step) -> Fraction:
@@ -337,10 +342,18 @@ class FitSession:
         self._take(share)
         return release_vectors(self.data, tables, models, self.split.loss(share))
 
-    def select_farthest(self, tables: Sequence[ContingencyTable], models: Sequence[Floats], share: Fraction) -> int:
-        """Return the place of about the table that lies farthest from its public model, by the cheapest selection."""
+    def select_farthest(
+        self, tables: Sequence[ContingencyTable], models: Sequence[Floats], floors: Sequence[float], share: Fraction
+    ) -> int:
+        """Return the place of about the table that lies farthest from its public model, by the cheapest selection.
+
+        `floors`, in rows, are taken from the distances: how far each lies anyway.
+        """
         self._take(share)
-        candidates = [Distances((table,), (whole,)) for table, whole in zip(tables, _in_parts(models), strict=True)]
+        candidates = [
+            Distances((table,), (whole,), (round(floor * PARTS),))
+            for table, whole, floor in zip(tables, _in_parts(models), floors, strict=True)
+        ]
         (chosen,) = self.data.select(candidates, self.split.loss(share)).outputs[0].estimate.values()
         return int(chosen)
 

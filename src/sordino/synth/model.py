@@ -32,7 +32,7 @@ from sordino.synth.markov_random_field import MarkovRandomField, marginal
 from sordino.synth.model_file import encode, read, write
 from sordino.synth.one_way_marginals import code_values
 from sordino.synth.pair_moments import standardize
-from sordino.synth.row_refinement import expected_pairs, refine_rows
+from sordino.synth.row_refinement import expected_pairs, expected_wider, refine_rows
 from sordino.synth.rule_completion import complete_rows
 from sordino.synth.rules import Rule, functional_dependencies, laws_of
 from sordino.synth.sampler import draw_codes, draw_within, spacings
@@ -332,7 +332,8 @@ class Model:
             expected = expected_pairs(field, codes, loose, self._moment_scores() if loose else {})
             correlations = correlations_within(self._free_pairs(expected), self._ordered_sizes())
             together = {pair for pair, r in correlations.items() if abs(r) >= _TOGETHER}
-            codes = refine_rows(codes, sizes, expected, rng, together=together)
+            wider = expected_wider(field, sizes, parts.measured)
+            codes = refine_rows(codes, sizes, expected, rng, wider=wider, together=together)
             latent = self._latent(codes, correlations, rng)
         keys: list[Codes] = []
         largest = sorted(range(len(sizes)), key=lambda c: -sizes[c])

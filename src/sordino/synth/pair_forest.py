@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from sordino.synth.encoded_column import EncodedColumn
-from sordino.synth.fitted_model import FittedModel, fit_field, independent_model
+from sordino.synth.fitted_model import FittedModel, fit_field, independent_model, sharpen_counts
 from sordino.synth.junction_tree import Pair, grow_clique
-from sordino.synth.measurement import FitSession, Step, share_of
-from sordino.synth.one_way_marginals import CompressedMarginals
-from sordino.synth.pair_selection import measure_pairs, noisy_keys, one_way_noise, score_independence
+from sordino.synth.measurement import FitSession, Step, all_rows, share_of
+from sordino.synth.one_way_marginals import CompressedMarginals, combine_one_way
+from sordino.synth.pair_selection import mean_distance, measure_pairs, noisy_keys, one_way_noise, score_independence
 
 # ---- Why a forest: a selection by the exponential mechanism errs by 2 ln(m) / epsilon rows among m pairs, a vector of all m
 # distances with Laplace noise by m / epsilon. So one strong pair can be found where a look at all would drown.
@@ -29,7 +30,7 @@ MEASURE_FEW = Step(
     of="left",
     most=0.85,
 )
-# The error of a selection, in shares of the rows.
+# The error of a selection, in shares of the rows, and the distance below which a pair is taken for none.
 _CLEAR = 0.2
 # The share of the loss that measures pairs, times the error that one-way counts would have with the whole of it: where that
 # is large, pairs would only make it larger. And the most, for measuring and for selecting.
@@ -63,36 +64,56 @@ def fit_forest(
     """Return the model of a forest of a few of the pairs beside all one-way counts, or of independent columns.
 
     `rows` is about their number, by a guess or a noisy count. How many pairs are taken follows from it and from public
-    facts: those that the loss can show. With `predict` each pair has one of these columns.
+    facts: those that the loss can show; where fewer show, one-way counts get what is left. With `predict` each pair has one of
+    these columns.
 
     Theorem: each selection is the exponential mechanism (McSherry, Talwar 2007, Theorem 6), or a post-processing of one noisy
     vector, over distances to public models, which a unit moves by no more than it moves the table of a pair: `Distances`.
     """
     candidates = [p for p in pairs if set(p) & set(predict)] if predict else list(pairs)
-    count, select, measure = _plan(session, columns, candidates, rows, len(predict))
-    if not count:
+    plan = _plan(session, columns, candidates, rows, len(predict))
+    if not plan.count:
         tier = "independent columns: the loss is too small for more, with so few rows"
         return independent_model(session.measure_one_way(columns, session.left), tier)
-    one_way = session.measure_one_way(columns, session.left - select - measure)
-    compressed = one_way.compress(pair_deviation=math.sqrt(session.variance(measure, tables=count)), merge_rare=True)
-    chosen = _select_forest(session, compressed, candidates, count, select)
+    one_way = session.measure_one_way(columns, session.left - plan.select - plan.measure)
+    deviation = math.sqrt(session.variance(plan.measure, tables=plan.count))
+    compressed = one_way.compress(pair_deviation=deviation, merge_rare=True)
+    chosen = _select_forest(session, compressed, candidates, plan)
+    # What pairs that were not found would have cost goes to one-way counts.
+    spare = session.left - plan.measure * len(chosen) / plan.count
+    if len(chosen) < plan.count and spare > 0:
+        one_way = combine_one_way(one_way, session.measure_one_way(one_way.columns, spare))
+        compressed = one_way.compress(pair_deviation=deviation, merge_rare=True)
+    if not chosen:
+        return independent_model(one_way, "independent columns: no pair shows above the noise", compressed)
     measured = measure_pairs(session, compressed, chosen, session.left, {})
+    compressed = sharpen_counts(compressed, measured)
     cliques = grow_clique(chosen, compressed.sizes, cap=math.inf)[1]
     field = fit_field(compressed, measured, cliques, sweeps=_SWEEPS, potentials={})
     names = ", ".join(f"{columns[a].name} with {columns[b].name}" for a, b in chosen)
     return FittedModel(one_way, compressed, field, measured, f"a forest of the pairs that show most: {names}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How many pairs to take, and the shares of the loss that select and that measure them; all are taken if `in_any_case`."""
+
+    count: int
+    select: Fraction
+    measure: Fraction
+    in_any_case: bool
+
+
+_NONE = _Plan(0, Fraction(0), Fraction(0), in_any_case=False)
+
+
 def _plan(
     session: FitSession, columns: Sequence[EncodedColumn], candidates: Sequence[Pair], rows: float, targets: int
-) -> tuple[int, Fraction, Fraction]:
-    """Return how many pairs to take, the share of the loss that selects them, and the share that measures them.
-
-    `targets` is the number of columns to predict.
-    """
+) -> _Plan:
+    """Return how to spend the loss; `targets` is the number of columns to predict."""
     live = {c for pair in candidates for c in pair}
     if len(live) < 2:
-        return 0, Fraction(0), Fraction(0)
+        return _NONE
     split = session.split
     gaussian = split.currency == "rho"
     left = float(session.left)
@@ -108,7 +129,8 @@ def _plan(
         # Twice what one unit moves a distance by, as for any score that may rise and fall.
         scores = 2.0 * float(split.move_l1) * math.log(max(pairs, 2)) / (clear * float(split.total))
     count = min(math.floor(pairs_share / (_MEASURED * scores) + 0.3), len(live) - 1)
-    if not targets and count < _STRONGEST:
+    few = count < _STRONGEST
+    if not targets and few:
         count = _afford_strongest(
             scores, error, left, pairs=pairs, gaussian=gaussian, most=min(_STRONGEST, len(live) - 1)
         )
@@ -116,11 +138,11 @@ def _plan(
     if targets:
         count = min(count, _MOST_PREDICTED * targets)
     if not count:
-        return 0, Fraction(0), Fraction(0)
+        return _NONE
     # Weaker pairs are told from none where there is more to spend, up to a part of what is left of the loss.
     needed = scores if gaussian else scores * count
     select = min(max(needed, (_SELECTED_PREDICTED if targets else _SELECTED) * pairs_share), _MOST_SELECTED * left)
-    return count, share_of(select), share_of(pairs_share)
+    return _Plan(count, share_of(select), share_of(pairs_share), in_any_case=bool(targets) or few)
 
 
 def _afford_strongest(scores: float, error: float, left: float, *, pairs: int, gaussian: bool, most: int) -> int:
@@ -139,24 +161,39 @@ def _afford_strongest(scores: float, error: float, left: float, *, pairs: int, g
 
 
 def _select_forest(
-    session: FitSession, compressed: CompressedMarginals, candidates: Sequence[Pair], count: int, share: Fraction
+    session: FitSession, compressed: CompressedMarginals, candidates: Sequence[Pair], plan: _Plan
 ) -> list[Pair]:
-    """Return pairs that lie far from independence, the first the farthest, no three columns in a ring."""
+    """Return pairs that lie far from independence, the first the farthest, no three columns in a ring.
+
+    Distances are those beyond what sampling and the noise of the columns' own counts explain. Selection ends, unless the pairs
+    are taken in any case, where none is farther than `_CLEAR` of the rows: the table of all rows, at that distance from its
+    model, is one more candidate. To find that nothing shows costs no more than to select.
+    """
     group = list(range(len(compressed.sizes)))
     chosen: list[Pair] = []
     by_score: list[Pair] | None = None
     if session.split.currency == "rho":
-        scores, _ = score_independence(session, compressed, candidates, share)
+        scores, _ = score_independence(session, compressed, candidates, plan.select)
         by_score = [candidates[i] for i in np.argsort(-scores, kind="stable").tolist()]
-    for _ in range(count):
+    smallest = min(compressed.columns, key=lambda c: c.size)
+    for _ in range(plan.count):
         open_pairs = [p for p in (by_score or candidates) if group[p[0]] != group[p[1]]]
         if not open_pairs:
             break
-        a, b = open_pairs[0]
+        place = 0
         if by_score is None:
             models = [compressed.independent(p) for p in open_pairs]
             tables = [compressed.table(p) for p in open_pairs]
-            a, b = open_pairs[session.select_farthest(tables, models, share / count)]
+            margins = [compressed.independent_variance(p) for p in open_pairs]
+            floors = [mean_distance(m, v) for m, v in zip(models, margins, strict=True)]
+            if not plan.in_any_case:
+                models.append(np.array([(1.0 - _CLEAR) * compressed.rows]))
+                tables.append(all_rows(smallest))
+                floors.append(0.0)
+            place = session.select_farthest(tables, models, floors, plan.select / plan.count)
+        if place == len(open_pairs):
+            break
+        a, b = open_pairs[place]
         chosen.append((a, b))
         group = [group[a] if g == group[b] else g for g in group]
     return chosen

@@ -175,9 +175,19 @@ def choose_pairs(
     rising, kept_rising = (
         [not by_cells and all(compressed.columns[c].ordered for c in p) for p in some] for some in (pairs, kept)
     )
+    # Codes of columns that are cut at released edges are runs of values: what chance adds to pairs is less there than what a
+    # finer reading of those that depend gains.
+    categories = not any(c.released for c in compressed.columns)
+
+    def gains(
+        distances: Sequence[float] | Floats, means: Sequence[Floats], rising: Sequence[bool], deviation: float
+    ) -> Floats:
+        of_dependence = expected_gains(distances, means, rows, deviation, rising=rising)
+        return of_dependence + sampling_gains(means, deviation) if categories else of_dependence
+
     best: tuple[list[Pair], float] = [], 0.0
     deviation = math.sqrt(variance_each * (2 * len(compressed.sizes) + len(kept)))
-    first = expected_gains(distances, means, rows, deviation, rising=rising)
+    first = gains(distances, means, rising, deviation)
     favored = np.array([_PREDICTED if set(p) & set(predict) else 1.0 for p in pairs])
     best_first = [pairs[i] for i in np.argsort(-first * favored, kind="stable").tolist() if first[i] > 0]
     inside = set(grow_clique(best_first, compressed.sizes, cap=cap, start=start)[0])
@@ -185,9 +195,9 @@ def choose_pairs(
     counts = sorted({max(1, round(f * len(compressed.sizes))) for f in (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)})
     for count in [0, *counts] if kept else counts:
         deviation = math.sqrt(variance_each * (count + len(kept)))
-        worth = expected_gains(distances, means, rows, deviation, rising=rising) * weight
+        worth = gains(distances, means, rising, deviation) * weight
         order = [i for i in np.argsort(-worth, kind="stable").tolist() if worth[i] > 0][:count]
-        again = expected_gains(kept_distances, kept_means, rows, deviation, rising=kept_rising)
+        again = gains(kept_distances, kept_means, kept_rising, deviation)
         gain = float(worth[order].sum() + again.sum())
         if gain > best[1]:
             best = [pairs[i] for i in order], gain
@@ -266,6 +276,22 @@ def expected_gains(
             moment = _RISING * distance
             noise = _MEAN * _MOMENT * deviation * math.sqrt(cells.size)
             gains[i] = max(gains[i], moment * math.exp(-noise / moment))
+    return gains
+
+
+def sampling_gains(means: Sequence[Floats], deviation: float) -> Floats:
+    """Return for each pair how much of the l1 distance that chance gives it a measurement with noise s takes away.
+
+    Of columns that do not depend on each other the table still lies off the product of its margins: a cell of mean m, in a row
+    with the share p and a column with the share q of all, by about the root of m (1 - p) (1 - q). The estimate of least squared
+    error leaves the share s^2 / (m + s^2) of the square.
+    """
+    gains = np.zeros(len(means))
+    for i, cells in enumerate(means):
+        total = max(float(cells.sum()), 1e-9)
+        free = np.outer(1.0 - cells.sum(axis=1) / total, 1.0 - cells.sum(axis=0) / total)
+        by_chance = _poisson_deviation(cells.ravel()).reshape(cells.shape) * np.sqrt(np.maximum(free, 0.0))
+        gains[i] = float((by_chance * (1.0 - deviation / np.sqrt(np.maximum(cells + deviation**2, 1e-12)))).sum())
     return gains
 
 

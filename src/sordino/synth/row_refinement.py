@@ -36,6 +36,8 @@ _LEAST = 0.01
 _FAINT = 0.1
 # Added to the excess of such a cell.
 _BARRED = 8.0
+# Tables of three columns and more that rows are held to, at most: each is one more sum for every row.
+_MOST_WIDER = 12
 
 
 def expected_pairs(
@@ -70,6 +72,20 @@ def expected_pairs(
     return tables
 
 
+def expected_wider(
+    field: MarkovRandomField, sizes: Sequence[int], measured: Collection[tuple[int, ...]]
+) -> dict[tuple[int, ...], Floats]:
+    """Return the tables expected of three columns and more that were measured and that a clique holds, the smallest first.
+
+    Pairs know nothing of what such a table shows: of a column that is the exclusive or of two others, rows moved by pairs
+    alone lose it.
+    """
+    wider = [columns for columns in measured if len(columns) > 2 and field.tree.home(columns, sizes) is not None]
+    wider = sorted(wider, key=lambda columns: (math.prod(sizes[c] for c in columns), columns))[:_MOST_WIDER]
+    homes = {columns: field.tree.require_home(columns, sizes) for columns in wider}
+    return {columns: marginal(field.tables[home], field.tree.cliques[home], columns) for columns, home in homes.items()}
+
+
 def _shrink(drawn: Floats, noisy: NoisyTable) -> Floats:
     """Return drawn counts moved towards noisy ones by as much as the latter show above their noise, of the same total."""
     total = max(float(drawn.sum()), 1e-9)
@@ -85,14 +101,16 @@ def refine_rows(
     targets: Mapping[Pair, Floats],
     rng: Rng,
     *,
+    wider: Mapping[tuple[int, ...], Floats] | None = None,
     together: Collection[Pair] = (),
 ) -> list[Codes]:
     """Return the rows, some with a code changed in some columns, so that pairs occur about as often as `targets` expect.
 
-    With R the rows in a cell less those expected, a row that goes from code v of a column to t changes the sum of w R^2 by
-    the sum over the pairs of the column of w_t (2 R_t + 1) - w_v (2 R_v - 1): it goes where that is least, if it is below 0.
-    Few rows move by the same residuals, and fewer from sweep to sweep, so that they do not all fill the same cells. The
-    weights w are 1, but for pairs of columns that rise or fall `together`: see `_weights`.
+    So do the sets of three columns and more of `wider`. With R the rows in a cell less those expected, a row that goes from
+    code v of a column to t changes the sum of w R^2 by the sum over the tables of the column of w_t (2 R_t + 1) -
+    w_v (2 R_v - 1): it goes where that is least, if it is below 0. Few rows move by the same residuals, and fewer from sweep
+    to sweep, so that they do not all fill the same cells. The weights w are 1, but for pairs of columns that rise or fall
+    `together`: see `_weights`.
     """
     refined = [np.array(c) for c in codes]
     rows = len(refined[0]) if refined else 0
@@ -105,11 +123,17 @@ def refine_rows(
             if not others or sizes[column] < 2:
                 continue
             tables = [targets[c, column] if c < column else targets[column, c].T for c in others]
+            beside = [refined[c] for c in others]
+            for columns, table in (wider or {}).items():
+                if column in columns:
+                    place = columns.index(column)
+                    rest = [c for c in columns if c != column]
+                    beside.append(np.ravel_multi_index([refined[c] for c in rest], [sizes[c] for c in rest]))
+                    tables.append(np.moveaxis(table, place, -1).reshape(-1, sizes[column]))
             expected = [t * (rows / max(float(t.sum()), 1e-9)) for t in tables]
-            weights = [
-                _weights(t) if pairs[c] in together else np.ones(t.shape) for c, t in zip(others, expected, strict=True)
-            ]
-            _move_column(refined[column], [refined[c] for c in others], expected, weights, most, rng)
+            weighted = [pairs[c] in together for c in others] + [False] * (len(beside) - len(others))
+            weights = [_weights(t) if w else np.ones(t.shape) for w, t in zip(weighted, expected, strict=True)]
+            _move_column(refined[column], beside, expected, weights, most, rng)
     return refined
 
 

@@ -18,6 +18,7 @@ from sordino.synth.fitted_model import (
     fit_field,
     independent_model,
     merge_measurements,
+    sharpen_counts,
 )
 from sordino.synth.junction_tree import Pair, columns_of, count_cells, grow_clique, maximal_cliques
 from sordino.synth.markov_random_field import MarkovRandomField
@@ -412,6 +413,7 @@ def _fit_final(
     potentials: dict[Columns, Floats] | None = None,
 ) -> FittedModel:
     """Return the model of the last round."""
+    compressed = sharpen_counts(compressed, measured)
     field = _fit_restrained(session, compressed, measured, edges, ranges, cap, {} if potentials is None else potentials)
     triples = any(len(columns) > 2 for columns in measured)
     return FittedModel(
@@ -541,6 +543,7 @@ def _fit_in_one_round(
             session, one_way, compressed, measured, [*pairs, *edges_of(triples)], ranges if pairs else {}, cap
         )
     measured = measure_pairs(session, compressed, pairs, session.left, {})
+    compressed = sharpen_counts(compressed, measured)
     held = grow_clique(pairs, compressed.sizes, cap=_SMALL)[0]
     field = _fit_restrained(session, compressed, measured, held, ranges, _LARGE, {})
     return FittedModel(one_way, compressed, field, measured, "a small tree of pairs")

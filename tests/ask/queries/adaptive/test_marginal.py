@@ -50,7 +50,8 @@ def test_no_neighbor_moves_further_than_the_sensitivity(relation: Relation, rows
     models = tuple(rng.integers(0, 3 * PARTS, int(np.prod(t.shape(DOMAIN)))) for t in TABLES)
     possible = list(itertools.product((0, 1, 2), (0, 1, 2), (0, 1, -1)))  # -1: left out of what uses c
     most = {"marginals": (0.0, 0.0), "distances": (0.0, 0.0)}
-    for query, name in ((MarginalQuery(TABLES), "marginals"), (Distances(TABLES, models), "distances")):
+    distances = Distances(TABLES, models, floors=(5 * PARTS, 0, -3))
+    for query, name in ((MarginalQuery(TABLES), "marginals"), (distances, "distances")):
         bound = query.sensitivity(DOMAIN, neighbors)
         for _ in range(150):
             base = [possible[i] for i in rng.integers(0, len(possible), 4)]
@@ -67,6 +68,15 @@ def test_no_neighbor_moves_further_than_the_sensitivity(relation: Relation, rows
         assert most["marginals"][0] >= float(
             MarginalQuery(TABLES).sensitivity(DOMAIN, neighbors).l1
         )  # the bound is met
+
+
+def test_floors_are_taken_from_distances() -> None:
+    models = tuple(np.zeros(int(np.prod(t.shape(DOMAIN))), dtype=np.int64) for t in TABLES)
+    tables = [counted([(0, 1, 0), (2, 0, 1)], t) for t in TABLES]
+    (plain,) = Distances(TABLES, models).from_counts(tables, DOMAIN)
+    (less,) = Distances(TABLES, models, floors=(7, 0, -7)).from_counts(tables, DOMAIN)
+    assert plain.tolist() == [2 * PARTS] * 3
+    assert (plain - less).tolist() == [7, 0, -7]
 
 
 def test_shares_split_the_loss_and_sum_to_one() -> None:
@@ -86,6 +96,9 @@ def test_codes_models_and_tables_that_do_not_fit_are_refused() -> None:
         Distances(TABLES[:1], (np.zeros(3, dtype=np.int64),)).sensitivity(DOMAIN, NONE)
     with pytest.raises(QuestionRefused, match="too large"):
         Distances(TABLES[:1], (np.full(9, 2**55),)).sensitivity(DOMAIN, NONE)
+    for floors, words in (((1, 2), "a floor of each table"), ((2**60,), "too large")):
+        with pytest.raises(QuestionRefused, match=words):
+            Distances(TABLES[:1], (np.zeros(9, dtype=np.int64),), floors).sensitivity(DOMAIN, NONE)
 
 
 def test_duckdb_counts_what_numpy_counts_for_every_kind_of_column() -> None:

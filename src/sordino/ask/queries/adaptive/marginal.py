@@ -330,14 +330,16 @@ _LARGEST = 2**52
 class Distances:
     """The l1 distances between exact tables of counts and their public models, as one vector.
 
-    `models` gives for each table its cells, flat in row-major order, as whole numbers of `1 / PARTS` rows.
+    `models` gives for each table its cells, flat in row-major order, as whole numbers of `1 / PARTS` rows; `floors`, in the
+    same parts, public numbers that are taken from the distances, none if it is empty.
 
     Theorem: | ||x - m||_1 - ||x' - m||_1 | <= ||x - x'||_1, so a unit moves each distance by at most the l1 sensitivity of
-    its table (C under add_remove, 2C under replace), and k of them by sqrt(k) times that in l2.
+    its table (C under add_remove, 2C under replace), and k of them by sqrt(k) times that in l2. Floors change no difference.
     """
 
     tables: tuple[ContingencyTable, ...]
     models: tuple[Integers, ...]
+    floors: tuple[int, ...] = ()
 
     @property
     def unit(self) -> Fraction:
@@ -352,6 +354,10 @@ class Distances:
         """Return how far one unit moves all distances together, in rows."""
         if not self.tables or len(self.tables) != len(self.models):
             raise QuestionRefused("distances take one table or more, and a model of each")
+        if self.floors and len(self.floors) != len(self.tables):
+            raise QuestionRefused("distances take a floor of each table, or none")
+        if max(map(abs, self.floors), default=0) > _LARGEST:
+            raise QuestionRefused("a floor is too large to take from a distance")
         moved: list[Sensitivity] = []
         for table, model in zip(self.tables, self.models, strict=True):
             if model.dtype != np.int64 or model.shape != (int(np.prod(table.shape(domain))),):
@@ -369,7 +375,8 @@ class Distances:
             int(np.abs(t.encode(c, domain) * PARTS - m).sum())
             for t, c, m in zip(self.tables, counted, self.models, strict=True)
         ]
-        return [np.array(exact_distances, dtype=np.int64)]
+        floors = self.floors or (0,) * len(exact_distances)
+        return [np.array(exact_distances, dtype=np.int64) - np.array(floors, dtype=np.int64)]
 
     def names(self) -> list[str]:
         """Return a name for the vector."""
