@@ -273,6 +273,9 @@ _FAINT = 0.2
 # pairs are not given up for one-way counts.
 _SHOWN = 3.0
 _STRONG = 0.2
+# Deviations of its noise that a score against the model of the first round must pass where columns are wide: what that model
+# errs by is in the scores of all pairs that follow from others, and at small losses took a third of the loss from these.
+_CLEAR_AGAIN = 1.75
 # The noise of a score, in shares of the rows, that is small enough.
 _SHARP = 0.012
 # Deviations of the count of rows that it is taken to be too large by, where it decides on a forest.
@@ -365,7 +368,7 @@ def _fit_in_two_rounds(
     excess, deviation = score_pairs(
         session, compressed, pairs, model_pairs(session, compressed, field, pairs), share, margins=margins
     )
-    again = dict(zip(pairs, shrink_scores(excess, deviation), strict=True))
+    again = dict(zip(pairs, shrink_scores(excess, deviation, least=_CLEAR_AGAIN if wide else 0.0), strict=True))
     triples = _fitting(
         choose_triples(session, compressed, field, again, 2 * len(first_pairs)), compressed, inside, large
     )
