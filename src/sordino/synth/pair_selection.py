@@ -235,7 +235,7 @@ def shrink_scores(scores: Floats, deviation: float, *, least: float = 0.0) -> Fl
     if deviation <= 0 or not len(scores):
         return np.maximum(scores, 0.0)
     variance = deviation**2
-    thresholds = _THRESHOLDS[_THRESHOLDS >= least]
+    thresholds = _THRESHOLDS[least <= _THRESHOLDS]
     risks = [float(np.where(scores > t, t * t, scores**2 - 2 * variance).sum()) for t in deviation * thresholds]
     threshold = deviation * float(thresholds[int(np.argmin(risks))])
     return np.maximum(scores - threshold, 0.0)

@@ -243,14 +243,20 @@ def _tail_cuts(runs: CountedRuns) -> set[int]:
     median = runs.median
     lows = np.asarray(runs.edges[:-1], dtype=np.float64)
     highs = lows + runs.widths
-    distance = max(float(shown @ np.abs(runs.middles - median)) / total * _NEAR, 1.0)
     near = np.where((lows <= median) & (median < highs), 0.0, np.minimum(abs(lows - median), abs(highs - median)))
-    far = np.maximum(abs(lows - median), abs(highs - median)) > _TAIL * np.maximum(near, distance)
+    end = np.maximum(abs(lows - median), abs(highs - median))
+    # The middle of a run that reaches to a bound may lie far beyond its rows, and all deviations with it: a run that shows
+    # rows is judged by near ends. Others hold too few rows to be cut as finely.
+    ends = (np.abs(runs.middles - median), near)
+    by_middles, by_near = (max(float(shown @ each) / total * _NEAR, 1.0) for each in ends)
+    least = np.where(shown > 0, by_near, by_middles)
+    far = end > _TAIL * np.maximum(near, least)
+    distance = by_near
     cuts: set[int] = set()
     while distance < max(median - runs.edges[0], runs.edges[-1] - median):
         for cut in (round(median - distance), round(median + distance)):
             at = int(np.searchsorted(lows, cut, side="right")) - 1
-            if at >= 0 and far[at] and lows[at] < cut < highs[at]:
+            if at >= 0 and far[at] and lows[at] < cut < highs[at] and distance >= least[at]:
                 cuts.add(cut)
         distance *= _TAIL
     return cuts
