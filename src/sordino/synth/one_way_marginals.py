@@ -273,7 +273,7 @@ def _project_shown(
     """Return the counts projected to the simplex; of an ordered column, no rows go to values where noise alone shows.
 
     The few rows that noise would put there lie farthest from all others: they would double the column's deviation. Of a wide
-    column, what the runs of a tail show together is spread over it (`_falling_tail`).
+    column, what the runs of a tail show together is spread over it (`spread_tail`).
     """
     if not column.ordered or variance <= 0:
         return project(counts, rows)
@@ -292,10 +292,10 @@ def _project_shown(
             inside = np.cumsum(np.maximum(counts[from_below:end], 0.0))
             middle = from_below + min(int(np.searchsorted(inside, inside[-1] / 2.0)), end - from_below - 1)
             median = (lows[middle] + highs[middle]) / 2.0
-            tails[:from_below] = _falling_tail(
+            tails[:from_below] = spread_tail(
                 noisy[:from_below], median - highs[:from_below], median - lows[:from_below] + 1, variance
             )
-            tails[end:last] = _falling_tail(noisy[end:last], lows[end:] - median, highs[end:] + 1 - median, variance)
+            tails[end:last] = spread_tail(noisy[end:last], lows[end:] - median, highs[end:] + 1 - median, variance)
             tails *= min(_MOST_IN_TAILS * rows / max(float(tails.sum()), 1e-9), 1.0)
     elif last > 1:
         first, end = _shown_run(noisy, last, int(np.argmax(counts[:last])), variance, rows, rows_variance)
@@ -306,7 +306,7 @@ def _project_shown(
     return projected + tails
 
 
-def _falling_tail(noisy: Floats, near: Floats, far: Floats, variance: float) -> Floats:
+def spread_tail(noisy: Floats, near: Floats, far: Floats, variance: float) -> Floats:
     """Return the rows in each run of a tail that hides in noise, run by run: those of a power law, as many as all runs show.
 
     A run that reaches from `near` to `far` of the median has the part w of the tail's rows, in proportion to

@@ -227,17 +227,16 @@ def mean_distance(model: Floats, margin_variance: Floats | float = 0.0) -> float
     return float(np.sqrt(spread**2 + _MEAN**2 * variance).sum())
 
 
-def shrink_scores(scores: Floats, deviation: float, *, least: float = 0.0) -> Floats:
-    """Return max(x - t, 0), t chosen among multiples of the noise, `least` of them or more, by Stein's unbiased risk estimate.
+def shrink_scores(scores: Floats, deviation: float) -> Floats:
+    """Return max(x - t, 0), t chosen among multiples of the noise by Stein's unbiased risk estimate.
 
     Risk(t) = P s^2 + sum over x > t of t^2, over others of x^2 - 2 s^2 (Donoho & Johnstone 1995).
     """
     if deviation <= 0 or not len(scores):
         return np.maximum(scores, 0.0)
     variance = deviation**2
-    thresholds = _THRESHOLDS[least <= _THRESHOLDS]
-    risks = [float(np.where(scores > t, t * t, scores**2 - 2 * variance).sum()) for t in deviation * thresholds]
-    threshold = deviation * float(thresholds[int(np.argmin(risks))])
+    risks = [float(np.where(scores > t, t * t, scores**2 - 2 * variance).sum()) for t in deviation * _THRESHOLDS]
+    threshold = deviation * float(_THRESHOLDS[int(np.argmin(risks))])
     return np.maximum(scores - threshold, 0.0)
 
 

@@ -273,9 +273,6 @@ _FAINT = 0.2
 # pairs are not given up for one-way counts.
 _SHOWN = 3.0
 _STRONG = 0.2
-# Deviations of its noise that a score must pass in either of two rounds where columns are wide: there, pairs that hide in noise,
-# or that follow from others but for what the model of the first round errs by, took a third of a small loss from those that show.
-_CLEAR_WIDE = 1.75
 # The noise of a score, in shares of the rows, that is small enough.
 _SHARP = 0.012
 # Deviations of the count of rows that it is taken to be too large by, where it decides on a forest.
@@ -328,8 +325,6 @@ def fit_adaptive(
             choose_triples(session, compressed, None, first, len(first_pairs)), compressed, first_pairs, large
         )
         return _fit_in_one_round(session, one_way, compressed, first_pairs, triples, part, ranges, large)
-    if _is_wide(compressed):
-        first = dict(zip(pairs, shrink_scores(excess, deviation, least=_CLEAR_WIDE).tolist(), strict=True))
     return _fit_in_two_rounds(session, one_way, compressed, first, ranges, large, predict)
 
 
@@ -348,7 +343,7 @@ def _fit_in_two_rounds(
     each = session.variance(budget)
     # By cells, as a weak correlation mostly follows from stronger ones; and where columns are wide, whose pairs of three mostly
     # follow from two of them, a forest. What does not follow is seen in the scores against its model.
-    wide = _is_wide(compressed)
+    wide = any(c.released for c in compressed.columns)
     candidates = _spanning_tree(first, compressed.sizes) if wide and not predict else pairs
     first_pairs, _ = choose_pairs(
         compressed,
@@ -370,7 +365,7 @@ def _fit_in_two_rounds(
     excess, deviation = score_pairs(
         session, compressed, pairs, model_pairs(session, compressed, field, pairs), share, margins=margins
     )
-    again = dict(zip(pairs, shrink_scores(excess, deviation, least=_CLEAR_WIDE if wide else 0.0), strict=True))
+    again = dict(zip(pairs, shrink_scores(excess, deviation), strict=True))
     triples = _fitting(
         choose_triples(session, compressed, field, again, 2 * len(first_pairs)), compressed, inside, large
     )
@@ -382,11 +377,6 @@ def _fit_in_two_rounds(
     return _fit_final(
         session, one_way, compressed, merge_measurements(measured, more), edges, ranges, large, potentials
     )
-
-
-def _is_wide(compressed: CompressedMarginals) -> bool:
-    """Return whether edges of a column were found."""
-    return any(c.released for c in compressed.columns)
 
 
 def _share_of_scores(session: FitSession, step: Step, pairs: Sequence[Pair], rows: float) -> Fraction:
