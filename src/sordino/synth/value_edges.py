@@ -245,11 +245,11 @@ def tail_cuts(runs: CountedRuns) -> set[int]:
     highs = lows + runs.widths
     near = np.where((lows <= median) & (median < highs), 0.0, np.minimum(abs(lows - median), abs(highs - median)))
     end = np.maximum(abs(lows - median), abs(highs - median))
-    # The middle of a run that reaches to a bound may lie far beyond its rows, and all deviations with it: a run that shows
-    # rows is judged by near ends. Others hold too few rows to be cut as finely.
+    # The middle of a run that reaches to a bound may lie far beyond its rows, and all deviations with it: a run beside the
+    # median that shows rows is judged by near ends. Others hold too few rows to be cut as finely, or have no near end.
     ends = (np.abs(runs.middles - median), near)
     by_middles, by_near = (max(float(shown @ each) / total * _NEAR, 1.0) for each in ends)
-    least = np.where(shown > 0, by_near, by_middles)
+    least = np.where((shown > 0) & (near > 0), by_near, by_middles)
     far = end > _TAIL * np.maximum(near, least)
     distance = by_near
     cuts: set[int] = set()
