@@ -151,7 +151,7 @@ def test_the_rows_of_a_tail_are_those_that_all_of_its_runs_show() -> None:
     """Two thousand tails with noise: the mean lies within five of its own deviations."""
     rng = np.random.default_rng(4)
     ends = 100.0 * 1.5 ** np.arange(13)
-    parts = ends[:-1] ** -3 - ends[1:] ** -3
+    parts = ends[:-1] ** -4 - ends[1:] ** -4
     parts /= parts.sum()
     tails = np.array(
         [spread_tail(5_000.0 * parts + rng.normal(0, 200, 12), ends[:-1], ends[1:], 200.0**2) for _ in range(2_000)]
@@ -381,7 +381,7 @@ def test_equal_runs_reach_both_bounds() -> None:
     assert not column.with_edges(edges).equally_cut
 
 
-@pytest.mark.parametrize("seeds", [(1,), pytest.param((1, 2, 3), marks=pytest.mark.deep)], ids=str)
+@pytest.mark.parametrize("seeds", [(1, 2), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.deep)], ids=str)
 def test_intervals_hold_where_a_condition_parts_runs(seeds: tuple[int, ...]) -> None:
     """Of 95% intervals of ranges of skewed columns, 26% to 51% covered: half of a column lay in one run of equal width."""
     table, _ = skewed(np.random.default_rng(4))

@@ -35,9 +35,9 @@ _RARE = 2.0
 _ABSENT = 3.0
 # The same for all of a tail of released runs: one of some sixty sums above it would put rows where none are.
 _TAIL = 4.0
-# The power by which the rows of such a tail fall with their distance from the median, until its noise shows otherwise: with
-# 3 and more a column's deviation does not depend on how far its bounds were declared.
-_FALLING = 3.0
+# The power of the distance from the median by which the share of such a tail beyond it falls: above 2 a column's deviation does
+# not depend on how far its bounds were declared, and with 3 correlations that lie in two tails lost a twentieth more.
+_FALLING = 4.0
 # The share of the rows that the tails may hold.
 _MOST_IN_TAILS = 0.25
 # The variances of noise that are taken from the square of what such a tail holds.
@@ -310,7 +310,7 @@ def spread_tail(noisy: Floats, near: Floats, far: Floats, variance: float) -> Fl
     """Return the rows in each run of a tail that hides in noise, run by run: those of a power law, as many as all runs show.
 
     A run that reaches from `near` to `far` of the median has the part w of the tail's rows, in proportion to
-    near^-3 - far^-3. Runs with independent noise of one variance v show T = sum w n / sum w^2 rows, by least squares, with the
+    near^-4 - far^-4. Runs with independent noise of one variance v show T = sum w n / sum w^2 rows, by least squares, with the
     variance v / sum w^2: most of a tail lies in the runs at its near end, and those beyond add little noise. T is drawn to 0
     as a positive-part James-Stein estimate is, so that tails of noise hold next to nothing.
     """
