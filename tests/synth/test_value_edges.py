@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -144,7 +145,7 @@ def test_a_run_that_reaches_to_a_bound_is_cut_by_its_near_end() -> None:
     runs = CountedRuns((0, 892, 13_137, 1_000_000, 1_000_000), counts, np.arange(4), 0.0, np.full(4, 100.0**2))
     cuts = [cut for cut in sorted(tail_cuts(runs)) if 892 < cut < 13_137]
     assert cuts[0] < 2 * 892
-    assert all(after < 2 * before for before, after in zip(cuts, cuts[1:], strict=False))
+    assert all(after < 2 * before for before, after in itertools.pairwise(cuts))
 
 
 def test_the_rows_of_a_tail_are_those_that_all_of_its_runs_show() -> None:
@@ -160,7 +161,7 @@ def test_the_rows_of_a_tail_are_those_that_all_of_its_runs_show() -> None:
     assert tails.sum(axis=1).std() == pytest.approx(200.0 / np.sqrt(parts @ parts), rel=0.1)
     # What is noise alone holds a fifth of a deviation of one run at most, most of it at the near end.
     noise = np.array([spread_tail(rng.normal(0, 200, 12), ends[:-1], ends[1:], 200.0**2) for _ in range(2_000)])
-    assert 0.0 <= noise.min()
+    assert noise.min() >= 0.0
     assert noise.sum(axis=1).mean() < 40.0
     assert noise[:, :2].sum() > 0.8 * noise.sum()
 
