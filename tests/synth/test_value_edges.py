@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -24,7 +23,7 @@ from sordino.synth.encoded_column import EncodedColumn, encode_columns, encode_t
 from sordino.synth.measurement import FitSession, open_session
 from sordino.synth.model_file import encode, read, write
 from sordino.synth.one_way_marginals import most_runs, spread_tail
-from sordino.synth.value_edges import CountedRuns, edge_levels, find_edges, level_information, tail_cuts, weigh_runs
+from sordino.synth.value_edges import CountedRuns, edge_levels, find_edges, level_information, weigh_runs
 from synth.support import Source
 
 ROWS = 20_000
@@ -137,15 +136,6 @@ def test_parts_of_a_run_vary_as_stated_and_agree_with_what_is_known_of_it() -> N
     # Both levels say what the first run holds: by inverse variance.
     assert stated[0] == pytest.approx(1.0 / (1.0 / 400.0 + 1.0 / 400.0))
     assert finer.deviations[2] ** 2 == pytest.approx(stated[3])
-
-
-def test_a_run_that_reaches_to_a_bound_is_cut_by_its_near_end() -> None:
-    """Rooms from 892 on were drawn up to 13,136: by the middle of that run all deviations looked as large as it."""
-    counts = np.array([15_000.0, 800.0, 0.0, 0.0])
-    runs = CountedRuns((0, 892, 13_137, 1_000_000, 1_000_000), counts, np.arange(4), 0.0, np.full(4, 100.0**2))
-    cuts = [cut for cut in sorted(tail_cuts(runs)) if 892 < cut < 13_137]
-    assert cuts[0] < 2 * 892
-    assert all(after < 2 * before for before, after in itertools.pairwise(cuts))
 
 
 def test_the_rows_of_a_tail_are_those_that_all_of_its_runs_show() -> None:

@@ -143,7 +143,7 @@ def find_edges(columns: Sequence[EncodedColumn], count: Count, *, levels: int, n
                 clear = _SEEN * math.sqrt(variance * information[level] / information[level + 1])
                 cut[i] = _cut_again(runs[i], clear)
             else:
-                finer = {*runs[i].edges[:-1], *tail_cuts(runs[i]), *_clear_values(runs[i], _CLEAR * noise)}
+                finer = {*runs[i].edges[:-1], *_tail_cuts(runs[i]), *_clear_values(runs[i], _CLEAR * noise)}
                 cut[i] = (*sorted(finer), runs[i].edges[-1])
     return [c.with_edges(cut[i]) if i in cut else c for i, c in enumerate(columns)]
 
@@ -190,7 +190,7 @@ def _cut_again(runs: CountedRuns, clear: float) -> tuple[int, ...]:
     widths = runs.widths
     shown = runs.shown
     weights = weigh_runs(shown, runs.middles)
-    edges = {*runs.edges[:-1], *tail_cuts(runs)}
+    edges = {*runs.edges[:-1], *_tail_cuts(runs)}
     for at, (low, weight, width) in enumerate(zip(runs.edges, weights.tolist(), widths.tolist(), strict=False)):
         # A dense run may hold a single value that many rows share.
         closer = _CLOSER if weight > _HEAVY and _is_dense(runs, at) else 1
@@ -234,7 +234,7 @@ def _clear_values(runs: CountedRuns, least: float) -> set[int]:
     return {step for low, width, is_clear in stretches if is_clear for step in range(low, low + width)}
 
 
-def tail_cuts(runs: CountedRuns) -> set[int]:
+def _tail_cuts(runs: CountedRuns) -> set[int]:
     """Return cuts within runs that end much farther from the median than they begin: rows are dense at the near end."""
     shown = runs.shown
     total = float(shown.sum())
@@ -243,20 +243,14 @@ def tail_cuts(runs: CountedRuns) -> set[int]:
     median = runs.median
     lows = np.asarray(runs.edges[:-1], dtype=np.float64)
     highs = lows + runs.widths
+    distance = max(float(shown @ np.abs(runs.middles - median)) / total * _NEAR, 1.0)
     near = np.where((lows <= median) & (median < highs), 0.0, np.minimum(abs(lows - median), abs(highs - median)))
-    end = np.maximum(abs(lows - median), abs(highs - median))
-    # The middle of a run that reaches to a bound may lie far beyond its rows, and all deviations with it: a run beside the
-    # median that shows rows is judged by near ends. Others hold too few rows to be cut as finely, or have no near end.
-    ends = (np.abs(runs.middles - median), near)
-    by_middles, by_near = (max(float(shown @ each) / total * _NEAR, 1.0) for each in ends)
-    least = np.where((shown > 0) & (near > 0), by_near, by_middles)
-    far = end > _TAIL * np.maximum(near, least)
-    distance = by_near
+    far = np.maximum(abs(lows - median), abs(highs - median)) > _TAIL * np.maximum(near, distance)
     cuts: set[int] = set()
     while distance < max(median - runs.edges[0], runs.edges[-1] - median):
         for cut in (round(median - distance), round(median + distance)):
             at = int(np.searchsorted(lows, cut, side="right")) - 1
-            if at >= 0 and far[at] and lows[at] < cut < highs[at] and distance >= least[at]:
+            if at >= 0 and far[at] and lows[at] < cut < highs[at]:
                 cuts.add(cut)
         distance *= _TAIL
     return cuts
