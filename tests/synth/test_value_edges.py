@@ -372,7 +372,7 @@ def test_equal_runs_reach_both_bounds() -> None:
     assert not column.with_edges(edges).equally_cut
 
 
-@pytest.mark.parametrize("seeds", [(1, 2), pytest.param((1, 2, 3, 4, 5), marks=pytest.mark.deep)], ids=str)
+@pytest.mark.parametrize("seeds", [(1,), pytest.param((1, 2, 3), marks=pytest.mark.deep)], ids=str)
 def test_intervals_hold_where_a_condition_parts_runs(seeds: tuple[int, ...]) -> None:
     """Of 95% intervals of ranges of skewed columns, 26% to 51% covered: half of a column lay in one run of equal width."""
     table, _ = skewed(np.random.default_rng(4))
