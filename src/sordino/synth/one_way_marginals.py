@@ -303,7 +303,8 @@ def _project_shown(
         shown[first:end] = True
     projected = np.zeros(len(noisy))
     projected[shown] = project(counts[shown], rows - float(tails.sum()))
-    return projected + tails
+    with_tails: Floats = projected + tails
+    return with_tails
 
 
 def spread_tail(noisy: Floats, near: Floats, far: Floats, variance: float) -> Floats:
