@@ -22,7 +22,7 @@ from sordino.synth.denoising import normal_scores, rake, read_pair, sparse_pair,
 from sordino.synth.encoded_column import EncodedColumn, encode_columns, encode_table, equal_runs, histogram_column
 from sordino.synth.measurement import FitSession, open_session
 from sordino.synth.model_file import encode, read, write
-from sordino.synth.one_way_marginals import most_runs
+from sordino.synth.one_way_marginals import most_runs, spread_tail
 from sordino.synth.value_edges import CountedRuns, edge_levels, find_edges, level_information, weigh_runs
 from synth.support import Source
 
@@ -136,6 +136,24 @@ def test_parts_of_a_run_vary_as_stated_and_agree_with_what_is_known_of_it() -> N
     # Both levels say what the first run holds: by inverse variance.
     assert stated[0] == pytest.approx(1.0 / (1.0 / 400.0 + 1.0 / 400.0))
     assert finer.deviations[2] ** 2 == pytest.approx(stated[3])
+
+
+def test_the_rows_of_a_tail_are_those_that_all_of_its_runs_show() -> None:
+    """Two thousand tails with noise: the mean lies within five of its own deviations."""
+    rng = np.random.default_rng(4)
+    ends = 100.0 * 1.5 ** np.arange(13)
+    parts = ends[:-1] ** -4 - ends[1:] ** -4
+    parts /= parts.sum()
+    tails = np.array(
+        [spread_tail(5_000.0 * parts + rng.normal(0, 200, 12), ends[:-1], ends[1:], 200.0**2) for _ in range(2_000)]
+    )
+    assert tails.mean(axis=0) / 5_000.0 == pytest.approx(parts, abs=0.005)
+    assert tails.sum(axis=1).std() == pytest.approx(200.0 / np.sqrt(parts @ parts), rel=0.1)
+    # What is noise alone holds a fifth of a deviation of one run at most, most of it at the near end.
+    noise = np.array([spread_tail(rng.normal(0, 200, 12), ends[:-1], ends[1:], 200.0**2) for _ in range(2_000)])
+    assert noise.min() >= 0.0
+    assert noise.sum(axis=1).mean() < 40.0
+    assert noise[:, :2].sum() > 0.8 * noise.sum()
 
 
 def test_narrow_columns_are_not_searched() -> None:

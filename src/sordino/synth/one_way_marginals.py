@@ -35,6 +35,13 @@ _RARE = 2.0
 _ABSENT = 3.0
 # The same for all of a tail of released runs: one of some sixty sums above it would put rows where none are.
 _TAIL = 4.0
+# The power of the distance from the median by which the share of such a tail beyond it falls: above 2 a column's deviation does
+# not depend on how far its bounds were declared, and with 3 correlations that lie in two tails lost a twentieth more.
+_FALLING = 4.0
+# The share of the rows that the tails may hold.
+_MOST_IN_TAILS = 0.25
+# The variances of noise that are taken from the square of what such a tail holds.
+_SHRUNKEN = 2.0
 # The same for single values, and stretches of them, that are kept wherever they lie: of ten thousand one may be noise.
 _STANDS_OUT = 4.5
 # The same for a run of values that is denser than its column: below it an even column may be cut.
@@ -265,26 +272,61 @@ def _project_shown(
 ) -> Floats:
     """Return the counts projected to the simplex; of an ordered column, no rows go to values where noise alone shows.
 
-    The few rows that noise would put there lie farthest from all others: they would double the column's deviation.
+    The few rows that noise would put there lie farthest from all others: they would double the column's deviation. Of a wide
+    column, what the runs of a tail show together is spread over it (`spread_tail`).
     """
     if not column.ordered or variance <= 0:
         return project(counts, rows)
     last = len(noisy) - 1 if column.missing else len(noisy)
     deviation = math.sqrt(variance)
     shown = np.ones(len(noisy), dtype=bool)
+    tails = np.zeros(len(noisy))
     if column.released:
         # Runs that follow the rows hold many each.
         from_below, from_above = (_hidden_tail(c, deviation) for c in (noisy[:last], noisy[:last][::-1]))
-        if from_below + from_above < last:
+        end = last - from_above
+        if from_below < end:
             shown[:from_below] = False
-            shown[last - from_above : last] = False
+            shown[end:last] = False
+            lows, highs = column.runs
+            inside = np.cumsum(np.maximum(counts[from_below:end], 0.0))
+            middle = from_below + min(int(np.searchsorted(inside, inside[-1] / 2.0)), end - from_below - 1)
+            median = (lows[middle] + highs[middle]) / 2.0
+            tails[:from_below] = spread_tail(
+                noisy[:from_below], median - highs[:from_below], median - lows[:from_below] + 1, variance
+            )
+            tails[end:last] = spread_tail(noisy[end:last], lows[end:] - median, highs[end:] + 1 - median, variance)
+            tails *= min(_MOST_IN_TAILS * rows / max(float(tails.sum()), 1e-9), 1.0)
     elif last > 1:
         first, end = _shown_run(noisy, last, int(np.argmax(counts[:last])), variance, rows, rows_variance)
         shown[:last] = noisy[:last] > _STANDS_OUT * deviation
         shown[first:end] = True
     projected = np.zeros(len(noisy))
-    projected[shown] = project(counts[shown], rows)
-    return projected
+    projected[shown] = project(counts[shown], rows - float(tails.sum()))
+    with_tails: Floats = projected + tails
+    return with_tails
+
+
+def spread_tail(noisy: Floats, near: Floats, far: Floats, variance: float) -> Floats:
+    """Return the rows in each run of a tail that hides in noise, run by run: those of a power law, as many as all runs show.
+
+    A run that reaches from `near` to `far` of the median has the part w of the tail's rows, in proportion to
+    near^-4 - far^-4. Runs with independent noise of one variance v show T = sum w n / sum w^2 rows, by least squares, with the
+    variance v / sum w^2: most of a tail lies in the runs at its near end, and those beyond add little noise. T is drawn to 0
+    as a positive-part James-Stein estimate is, so that tails of noise hold next to nothing.
+    """
+    if not len(noisy):
+        return noisy
+    # Runs at the median's own side are at least half a step away.
+    scale = max(float(near.min()), 0.5)
+    parts = np.power(np.maximum(near, 0.5) / scale, -_FALLING) - np.power(np.maximum(far, 0.5) / scale, -_FALLING)
+    parts /= max(float(parts.sum()), 1e-300)
+    information = max(float(parts @ parts), 1e-300)
+    rows = float(parts @ noisy) / information
+    if not rows > 0.0:
+        return np.zeros(len(noisy))
+    tail: Floats = max(rows - _SHRUNKEN * variance / (information * rows), 0.0) * parts
+    return tail
 
 
 def _hidden_tail(counts: Floats, deviation: float) -> int:

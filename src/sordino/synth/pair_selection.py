@@ -421,6 +421,10 @@ SCORE_PAIRS = Step("score the pairs against independent columns", 0.01, of="loss
 # The noise of a score, in shares of the rows, up to which a look pays, and up to which one that costs nothing does.
 _LOOK_PAYS = 0.066
 _FREE_LOOK_PAYS = 0.2
+# The same where columns are wide: strong pairs of such lie as far as all rows from independence, and one number, how much they
+# rise together, is seen where no cell is. On 16,000 houses of 20 columns at epsilon .1 (.31) a look keeps half of the strong
+# correlations that independent columns lose.
+_FREE_LOOK_PAYS_WIDE = 0.35
 # Keys of an ordered column that count for its noise: neighbors are smoothed, and share codes.
 _RUNS = 64
 # A look that costs less than this share of the noise of one-way counts is free.
@@ -471,7 +475,7 @@ def look_pays(
     remaining = _ONCE if looking.currency == "epsilon" else 1.0 - SCORE_PAIRS.most
     loss = one_way_noise(looking, sizes) / math.sqrt(remaining) - least
     if loss <= _FREE * least and not predict:
-        return score <= _FREE_LOOK_PAYS
+        return score <= (_FREE_LOOK_PAYS_WIDE if any(c.equally_cut for c in columns) else _FREE_LOOK_PAYS)
     gap = loss / (2.0 * rows * len(sizes))
     free = [math.sqrt(max(c.value_count - 1, 0)) for c in columns]
     missed = [a * b for a, b in itertools.combinations(free, 2)]
