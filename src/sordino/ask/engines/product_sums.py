@@ -34,17 +34,18 @@ if TYPE_CHECKING:
 
 # Whole numbers up to this are floats, and so are the sums of such numbers that do not pass it.
 _EXACT = 1 << 53
-# The least rows and the most columns of the matrices that are multiplied, and the most products of two numbers that it takes: as
-# large as BLAS multiplies in one thread. More threads wait for each other longer than these products take.
+# Rows and columns of the matrices that are multiplied: as many products of two numbers as BLAS adds up in one thread, and as many
+# rows in a sum of products. More threads wait for each other longer than these take: fifty times as long.
 _ROWS = 1 << 8
 _COLUMNS = 1 << 5
-_AT_ONCE_PRODUCTS = _ROWS * _COLUMNS**2
-# So many rows are in the processor's cache at once.
-_AT_ONCE = 1 << 12
+_MOST_ROWS = 1 << 12
+# So many rows are worked on at once: few enough that a few columns of them are in the processor's cache, and enough that it does
+# not take longer to call NumPy.
+_AT_ONCE = 1 << 14
 # A weighted number is cut in a low part of so many bits, and a high one of no more.
 _LOW_BITS = 18
 # So many times the products of the rows at once are added up in 64 bits.
-_RECENT = 1 << 5
+_RECENT = 1 << 3
 assert MOST_WEIGHT * MOST_FACTOR <= 1 << 2 * _LOW_BITS
 assert (MOST_FACTOR << _LOW_BITS) * _ROWS <= _EXACT
 assert _EXACT * (_AT_ONCE // _ROWS) * _RECENT <= 1 << 62
@@ -73,15 +74,16 @@ class AddingProducts:
         self._recent = np.zeros((2, sums.folds, size, size), dtype=np.int64)
         self._recent_times = 0
         self._is_cut = sums.most * _ROWS > _EXACT
+        # Squares alone need no matrices, unless even those of few rows may not add up in a float.
+        self._has_squares_alone = sums.squares_alone and not self._is_cut
+        width = 1 if self._has_squares_alone else min(size, _COLUMNS)
         self._rows = _ROWS
         while (
-            self._rows < _AT_ONCE
-            and 2 * self._rows * min(size, _COLUMNS) ** 2 <= _AT_ONCE_PRODUCTS
+            self._rows < _MOST_ROWS
+            and 2 * self._rows * width**2 <= _ROWS * _COLUMNS**2
             and 2 * self._rows * sums.most <= _EXACT
         ):
             self._rows *= 2
-        # Squares alone need no matrices, unless a column's may not add up in a float.
-        self._has_squares_alone = sums.squares_alone and sums.most * _AT_ONCE <= _EXACT
         # Used again for each few rows: to ask the system for the memory anew takes longer than to multiply.
         self._factors: Floats = np.ones((size, _AT_ONCE))
         self._weighted: Floats = np.zeros((size, _AT_ONCE))
@@ -108,21 +110,13 @@ class AddingProducts:
             count = len(numbers[0][rows])
             self._place(numbers, rows, self._factors[1:, :count])
             own: Any = self._sums.weight if weights is None else weights[rows]
-            weight = self._weigh(own, count)
-            if self._has_missing(weight, count):
-                # The rows that have all numbers come first, and no others are there.
+            if not self._add_up(fold, own, count):
+                # A number that a row lacks is NaN: the rows that have all come first, and are added up alone.
                 whole = ~np.isnan(self._factors[1:, :count]).any(axis=0)
                 here = int(whole.sum())
                 self._factors[1:, :here] = self._factors[1:, :count][:, whole]
                 self._factors[1:, here:count] = 0
-                own = own if weights is None else own[whole]
-                count = here
-                weight = self._weigh(own, count)
-            # Rows behind the last, to a whole number of matrices, are weighted by 0.
-            padded = -(-count // self._rows) * self._rows
-            np.multiply(self._factors[:, :count], weight, out=self._weighted[:, :count])
-            self._weighted[:, count:padded] = 0
-            self._multiply(fold, padded)
+                self._add_up(fold, own if weights is None else own[whole], here)
 
     def _place(self, numbers: Sequence[Any], rows: slice, factors: Floats) -> None:
         """Write each number from its center: it is read as whole steps first, where it is a double."""
@@ -132,8 +126,7 @@ class AddingProducts:
                 np.multiply(number[rows], float(times), out=factor)
             else:
                 # NaN stays NaN. What is computed is what SQL computes, operation by operation.
-                np.minimum(number[rows], steps.last, out=factor)
-                np.maximum(factor, steps.first, out=factor)
+                np.clip(number[rows], steps.first, steps.last, out=factor)
                 (np.multiply if steps.op == "*" else np.divide)(factor, steps.factor, out=factor)
                 factor += 0.5
                 np.floor(factor, out=factor)
@@ -146,13 +139,41 @@ class AddingProducts:
             if less:
                 factor -= less
 
-    def _has_missing(self, weight: Any, count: int) -> bool:
-        """Return whether a row lacks a number: then it is NaN, and so is its weight where that is cut by all numbers."""
-        if not any(self._sums.floats):
-            return False
-        if self._sums.shrunk is not None:
-            return bool(np.isnan(weight).any())
-        return bool(np.isnan(self._factors[1:, :count].sum()))
+    def _add_up(self, fold: int, own: Any, count: int) -> bool:
+        """Add the first rows by their own weights, and return True; or nothing, and False, if one of them lacks a number."""
+        weight = self._weigh(own, count)
+        # Rows behind the last, to a whole number of matrices, are weighted by 0.
+        padded = -(-count // self._rows) * self._rows
+        factors = self._factors[:, :padded]
+        weighted = self._weighted[:, :padded]
+        if isinstance(weight, int) and weight == 1 and count == padded:
+            weighted = factors
+        else:
+            np.multiply(factors[:, :count], weight, out=weighted[:, :count])
+            weighted[:, count:] = 0
+        if self._has_squares_alone:
+            left = weighted.reshape(len(weighted), -1, self._rows)
+            right = factors.reshape(left.shape)
+            sums = np.vecdot(left, right[0])
+            if np.isnan(sums).any():
+                return False
+            self._recent[0, fold, 0] += sums.astype(np.int64).sum(axis=1)
+            squares = np.vecdot(left[1:], right[1:])
+            np.einsum("ii->i", self._recent[0, fold])[1:] += squares.astype(np.int64).sum(axis=1)
+        else:
+            # A weight that is cut by all numbers of a row is NaN where one of them is.
+            cells = factors[1:, :count] if self._sums.shrunk is None else weight
+            if any(self._sums.floats) and np.isnan(cells).any():
+                return False
+            if self._is_cut:
+                high = np.floor(weighted / (1 << _LOW_BITS))
+                self._multiply(self._recent[1, fold], high, factors)
+                weighted = weighted - high * (1 << _LOW_BITS)
+            self._multiply(self._recent[0, fold], weighted, factors)
+        self._recent_times += 1
+        if self._recent_times == _RECENT:
+            self._add_recent()
+        return True
 
     def _weigh(self, own: Any, count: int) -> Any:
         """Return the weights of rows, those that are cut as they are."""
@@ -181,26 +202,7 @@ class AddingProducts:
         np.floor(lengths, out=lengths)
         return np.minimum(own, lengths, out=lengths)
 
-    def _multiply(self, fold: int, padded: int) -> None:
-        """Add the products of each two columns, or the sums and squares, of so many rows."""
-        factors = self._factors[:, :padded]
-        weighted = self._weighted[:, :padded]
-        if self._has_squares_alone:
-            sums = np.vecdot(weighted, factors[0])
-            squares = np.vecdot(weighted[1:], factors[1:])
-            self._recent[0, fold, 0] += sums.astype(np.int64)
-            np.einsum("ii->i", self._recent[0, fold])[1:] += squares.astype(np.int64)
-        else:
-            if self._is_cut:
-                high = np.floor(weighted / (1 << _LOW_BITS))
-                weighted -= high * (1 << _LOW_BITS)
-                self._multiply_matrices(self._recent[1, fold], high, factors)
-            self._multiply_matrices(self._recent[0, fold], weighted, factors)
-        self._recent_times += 1
-        if self._recent_times == _RECENT:
-            self._add_recent()
-
-    def _multiply_matrices(self, recent: Integers, left: Floats, right: Floats) -> None:
+    def _multiply(self, recent: Integers, left: Floats, right: Floats) -> None:
         """Add the products of each two columns, the first not behind the second."""
         starts = range(0, len(left), _COLUMNS)
         for i, j in itertools.combinations_with_replacement(starts, 2):
