@@ -53,8 +53,8 @@ def check_range(*numbers: int | Fraction | None) -> None:
 class FloatSteps:
     """How a float x becomes whole steps: floor(x op factor + 1/2), where x is first clipped to [`first`, `last`]; NaN is missing.
 
-    `cell` is the SQL of x. Of these steps, less `origin`, `by` are read as one, rounded down; where `by` is above 1, none is below
-    `origin`. All of these whole numbers are of at most 2^52.
+    `cell` is the SQL of x. Of these steps, less `origin`, `by` are read as one, rounded down; where `by` is above 1, none is
+    below `origin`. All of these whole numbers are of at most 2^52.
     """
 
     cell: exp.Expression
