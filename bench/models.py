@@ -3,26 +3,33 @@
     python bench/models.py FOLDER
     python bench/models.py FOLDER --cases CASES
     python bench/models.py FOLDER --beside LINES
+    python bench/models.py --rows 10000000
 
 FOLDER holds tables of one's own: `houses.parquet` (King County: price and 8 columns or more), `diamonds.csv` (as in ggplot2) and
 `adult.data` (UCI). Those that are absent are left out. Prints the lines of bench/results/models.md: a quarter of the rows is held
 out of the private table, and every score is on those. `--cases` writes what bench/peers/fit_diffprivlib.py reads in its own
-environment, and `--beside` prints our models beside the lines that it printed.
+environment, and `--beside` prints our models beside the lines that it printed. `--rows` prints how long a linear regression takes
+over so many rows of 20 numbers, beside plain sums of them.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import sordino as sd
 from sordino.models.clusters import cluster, nearest_centers
@@ -433,6 +440,68 @@ def show_beside(folder: Path, lines: Path) -> None:
                 )
 
 
+def measure_rows(count: int, repeats: int = 3) -> None:
+    """Print CPU and wall seconds of a linear regression over rows of 20 normal numbers, and of plain scans of the same file.
+
+    All run in turn, so that the machine's mood falls on all alike. The file is of plain doubles, which are read fastest.
+    """
+    names = [f"x{i}" for i in range(20)]
+    rng = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.parquet"
+        schema = pa.schema([(name, pa.float64()) for name in names])
+        with pq.ParquetWriter(file, schema, compression="none", use_dictionary=False) as writer:
+            for start in range(0, count, 500_000):
+                cells = rng.normal(size=(len(names), min(500_000, count - start)))
+                writer.write_table(pa.table(dict(zip(names, cells, strict=True))))
+        connection = duckdb.connect()
+        connection.execute("SET preserve_insertion_order = false")
+        products = [f"SUM({one} * {other})" for i, one in enumerate(names) for other in names[i:]]
+
+        def fetch_columns() -> None:
+            for block in connection.sql(f"SELECT {', '.join(names)} FROM '{file}'").to_arrow_reader(1 << 16):
+                _ = [column.to_numpy() for column in block.columns]
+
+        def fit() -> None:
+            table = sd.protect(
+                str(file),
+                domain=sd.Domain({name: sd.Real(-4, 4, resolution="0.001") for name in names}),
+                neighbors="add_remove",
+                privacy_unit="row",
+                budget=BUDGET,
+                ledger=None,
+                rng=sd.Rng.seeded(1),
+            )
+            sd.models.linear_regression(table, y="x0", x=names[1:], epsilon=1, delta="1e-6")
+
+        runs: dict[str, Callable[[], object]] = {
+            "the 20 sums, DuckDB": lambda: connection.execute(
+                f"SELECT {', '.join(f'SUM({name})' for name in names)} FROM '{file}'"
+            ).fetchall(),
+            "the 210 products, DuckDB": lambda: connection.execute(
+                f"SELECT {', '.join(products)} FROM '{file}'"
+            ).fetchall(),
+            "the 20 columns fetched into NumPy, once": fetch_columns,
+            "`linear_regression`, two scans": fit,
+        }
+        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+        # The first turn reads the file into memory, and imports what is imported lazily.
+        for turn in range(repeats + 1):
+            for name, run in runs.items():
+                before = os.times()
+                run()
+                after = os.times()
+                cpu = after.user + after.system - before.user - before.system
+                if turn:
+                    seconds[name].append((cpu, after.elapsed - before.elapsed))
+    print(f"| {count:,} rows of 20 numbers | CPU s | wall s | CPU, times the sums | wall, times the sums |")
+    print("|---|---|---|---|---|")
+    medians = {name: [statistics.median(kind) for kind in zip(*times, strict=True)] for name, times in seconds.items()}
+    plain = medians["the 20 sums, DuckDB"]
+    for name, own in medians.items():
+        print(f"| {name} | {own[0]:.2f} | {own[1]:.2f} | {own[0] / plain[0]:.1f} | {own[1] / plain[1]:.1f} |")
+
+
 def describe(scores: list[float]) -> str:
     """Return the mean of the seeds, and their range."""
     ends = [float(np.mean(scores)), min(scores), max(scores)]
@@ -444,6 +513,8 @@ if __name__ == "__main__" and "--cases" in sys.argv:
     write_cases(Path(sys.argv[1]), Path(sys.argv[3]))
 elif __name__ == "__main__" and "--beside" in sys.argv:
     show_beside(Path(sys.argv[1]), Path(sys.argv[3]))
+elif __name__ == "__main__" and "--rows" in sys.argv:
+    measure_rows(int(sys.argv[2]))
 elif __name__ == "__main__":
     print("| table | model | loss | score, three seeds | not private | on synthetic rows | CPU s |")
     print("|---|---|---|---|---|---|---|")

@@ -15,7 +15,7 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import ContributionBounds
@@ -50,16 +50,34 @@ def check_range(*numbers: int | Fraction | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class FloatSteps:
+    """How a float x becomes whole steps: floor(x op factor + 1/2), where x is first clipped to [`first`, `last`]; NaN is missing.
+
+    `cell` is the SQL of x. Of these steps, less `origin`, `by` are read as one, rounded down; where `by` is above 1, none is
+    below `origin`. All of these whole numbers are of at most 2^52.
+    """
+
+    cell: exp.Expression
+    first: float
+    last: float
+    op: Literal["*", "/"]
+    factor: float
+    origin: int = 0
+    by: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class ShrunkWeight:
     """By what the weight of a row is cut: to `limit` // l, where l is `least` + the sum of parts * z^2 // square of each number.
 
-    `parts` * z^2 stays within 2^62, and `limit` and l within 2^53.
+    `parts`, a power of two, times z^2 stays within 2^62, and `limit` and l within 2^53. No |z| passes its number's `reach`.
     """
 
     least: int
     parts: int
     squares: tuple[int, ...]
     limit: int
+    reach: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +85,11 @@ class ProductSums:
     """What a SELECT adds up, as its `meta["products"]` says it to engines that multiply faster than SQL.
 
     `rows` selects whole numbers of 32 bits: where `weight` is None, w, of 0 to MOST_WEIGHT, which every row has else; z0.. as
-    many as `numbers`; and where `folds` is above 1, fold, of 0 to `folds` - 1. Of each number `numbers` says `times` and `less`:
-    z is `times` * what is selected - `less`, both of at most 2^52, and itself of at most MOST_FACTOR. `shrunk` says by what w is
-    cut. No |w z_i z_j| passes `most`. A row that lacks one of these takes no part. The answer has a row a fold: fold, t0, the
-    sum of w, s0.. of w z_0.., and s0_0, s0_1.. of w z_i z_j for each i and each j from i on.
+    many as `numbers`; and where `folds` is above 1, fold, of 0 to `folds` - 1. A number for which `floats` has steps is selected
+    as a double, and its steps take its place. Of each number `numbers` says `times` and `less`: z is `times` * what is
+    selected - `less`, both of at most 2^52, and itself of at most MOST_FACTOR. `shrunk` says by what w is cut. No |w z_i z_j|
+    passes `most`. A row that lacks one of these takes no part. The answer has a row a fold: fold, t0, the sum of w, s0.. of
+    w z_0.., and s0_0, s0_1.. of w z_i z_j for each i and each j from i on, or, with `squares_alone`, for j = i.
     """
 
     rows: exp.Select
@@ -79,6 +98,8 @@ class ProductSums:
     most: int
     weight: int | None = None
     shrunk: ShrunkWeight | None = None
+    floats: tuple[FloatSteps | None, ...] = ()
+    squares_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +179,9 @@ class Primitives(Protocol):
         Total for 2^-512 <= step <= 2^512 and bounds within 2^62. A cell held as a double reads as the decimal that it
         is nearest to, up to 10^15 steps; beyond, as a step that may be one or a few from it.
         """
+
+    def float_steps(self, value: exp.Expression) -> FloatSteps | None:
+        """Return from what double the steps that `lattice` returned are computed; None where it is otherwise, or not known."""
 
     def join(
         self, table: str, cells: Sequence[exp.Expression], keys: Sequence[exp.Expression], *, left: bool, copies: int

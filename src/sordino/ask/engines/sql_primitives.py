@@ -22,7 +22,7 @@ from sordino.core.cell_grammar import BLANKS, FALSE, TRUE
 from sordino.core.domain import STORED, Boolean, Category, Date, DateTime, Integer, Real
 from sordino.core.neighbors import ContributionBounds, Neighbors
 from sordino.core.noise.lattice import scale_of
-from sordino.core.primitives import WIDEST, Primitives, UnitCell, UnitWindow
+from sordino.core.primitives import WIDEST, FloatSteps, Primitives, UnitCell, UnitWindow
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -85,6 +85,8 @@ class SqlPrimitives(ABC):
         self._floor = 0
         # By the step that clips a cell: the cell, and its bounds.
         self._clips: dict[str, tuple[str, int, int]] = {}
+        # By the step that reads a double as whole steps: how it does.
+        self._float_steps: dict[str, FloatSteps] = {}
         # Columns of joined tables: physical type and SQL name.
         self._joined: dict[str, tuple[str, str]] = {}
         # The texts of expressions that are known to be text.
@@ -328,7 +330,15 @@ class SqlPrimitives(ABC):
     def _steps_of(self, real: str, step: Fraction, lower: int, upper: int) -> exp.Expression:
         """Return the steps, clipped; NaN is missing."""
         compared = self._compared_steps(real, "DOUBLE", real, step, lower, upper)
-        return self._scaled_steps(real, step, lower, upper) if compared is None else compared
+        if compared is None:
+            return self._scaled_steps(real, step, lower, upper)
+        ends = float(lower * step), float(upper * step)
+        self._float_steps[self._words(compared)] = FloatSteps(self._tree(real), *ends, *scale_of(step))
+        return compared
+
+    def float_steps(self, value: exp.Expression) -> FloatSteps | None:
+        """Return from what double the steps that `lattice` returned are computed, if that is known."""
+        return self._float_steps.get(self._words(value))
 
     def _compared_steps(
         self, cell: str, kind: str, real: str, step: Fraction, lower: int, upper: int

@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -29,7 +29,7 @@ from sordino.ask.queries.queryable import Scan
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors, Sensitivity
-from sordino.core.primitives import MOST_WEIGHT, Primitives, ProductSums, ShrunkWeight
+from sordino.core.primitives import MOST_WEIGHT, FloatSteps, Primitives, ProductSums, ShrunkWeight
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,6 +153,11 @@ class ScaledNumber:
         if self.by > 1:
             cell = exp.Paren(this=exp.IntDiv(this=cell, expression=whole(self.by)))
         return cell
+
+    def read_float(self, on: Primitives) -> FloatSteps | None:
+        """Return from what double the same is computed, where it is."""
+        steps = on.float_steps(self.number.build(on))
+        return None if steps is None else replace(steps, origin=self._origin, by=self.by)
 
     def line(self, center: int = 0) -> tuple[int, int]:
         """Return the two numbers by which what is read becomes a step from a center: it is times the first, less the second."""
@@ -287,8 +292,12 @@ class CompiledMoments:
         w z^2 is at most R s^2 for a number of scale s, and w at most 1; a product of two is at most the larger of their squares.
         """
         scale = max(frame.scales, default=1)
-        reach = max((n.width + abs(center) for n, center in zip(self.numbers, frame.centers, strict=True)), default=1)
+        reach = max(self.reach(frame), default=1)
         return WEIGHT * min(math.floor(frame.limit * scale**2), reach**2)
+
+    def reach(self, frame: Frame) -> tuple[int, ...]:
+        """Return how many steps each number may be from its center."""
+        return tuple(n.width + abs(center) for n, center in zip(self.numbers, frame.centers, strict=True))
 
     def check_frame(self, frame: Frame) -> None:
         """Raise QuestionRefused for a frame in which sums could pass what an engine holds."""
@@ -538,14 +547,20 @@ class MomentVector:
 
 @dataclass(frozen=True, slots=True)
 class ReadRows:
-    """The SQL of the rows that have all columns: each number as it is read, codes, what is read beside, the weight, the fold."""
+    """The SQL of the rows that have all columns: each number as it is read, codes, what is read beside, the weight, the fold.
+
+    Of `any_numbers` rows may lack numbers, where it is faster to leave them out later. `floats` are the doubles that numbers
+    are read from.
+    """
 
     source: exp.Expression
+    any_numbers: exp.Expression
     numbers: Sequence[exp.Expression]
     codes: Sequence[exp.Expression]
     others: Sequence[exp.Expression]
     weights: Sequence[exp.Expression]
     fold: exp.Expression
+    floats: Sequence[FloatSteps | None]
 
 
 def read_rows(compiled: CompiledMoments, on: Primitives, beside: Sequence[Build] = (), folds: int = 1) -> ReadRows:
@@ -553,22 +568,37 @@ def read_rows(compiled: CompiledMoments, on: Primitives, beside: Sequence[Build]
     from sqlglot import exp
 
     numbers = [number.read(on) for number in compiled.numbers]
+    floats = [number.read_float(on) for number in compiled.numbers]
     codes = [declared.row_code(on) for declared in compiled.categories]
     others = [build(on) for build in beside]
     weights = [] if compiled.weight is None else [compiled.weight.build(on)]
+    any_numbers: exp.Expression | None = None
     if compiled.droppable:
         # A step is missing where its number is, which need not be scaled to say so.
-        plain_numbers = [number.number.build(on) for number in compiled.numbers]
-        present = [
-            exp.Not(this=exp.Is(this=exp.Paren(this=part.copy()), expression=exp.Null()))
-            for part in (*plain_numbers, *codes, *others, *weights)
-        ]
-        on.keep(cast(exp.Expression, exp.and_(*present, copy=False)))
+        present_numbers = [_is_present(number.number.build(on)) for number in compiled.numbers]
+        present = [_is_present(part) for part in (*codes, *others, *weights)]
+        # To compute steps that only a condition reads takes as long as to fetch the doubles. But where the rows of people are
+        # capped, those that lack a number must not count, and a fold is of rows that are kept.
+        if any(floats) and folds == 1 and not on.has_units:
+            present += [part for part, steps in zip(present_numbers, floats, strict=True) if steps is None]
+            present_numbers = [part for part, steps in zip(present_numbers, floats, strict=True) if steps is not None]
+            if present:
+                on.keep(cast(exp.Expression, exp.and_(*present, copy=False)))
+            any_numbers = on.source()
+            present = []
+        on.keep(cast(exp.Expression, exp.and_(*present_numbers, *present, copy=False)))
     fold: exp.Expression = whole(0)
     if folds > 1:
         first = exp.EQ(this=exp.Paren(this=on.chunk(folds)), expression=whole(0))
         fold = exp.Paren(this=exp.Case(ifs=[exp.If(this=first, true=whole(0))], default=whole(1)))
-    return ReadRows(on.source(), numbers, codes, others, weights, fold)
+    source = on.source()
+    return ReadRows(source, any_numbers or source, numbers, codes, others, weights, fold, floats)
+
+
+def _is_present(cell: exp.Expression) -> exp.Expression:
+    from sqlglot import exp
+
+    return exp.Not(this=exp.Is(this=exp.Paren(this=cell.copy()), expression=exp.Null()))
 
 
 def _sum_products(compiled: CompiledMoments, read: ReadRows, frame: Frame | None = None) -> ProductSums:
@@ -576,39 +606,53 @@ def _sum_products(compiled: CompiledMoments, read: ReadRows, frame: Frame | None
 
     Without a frame it is the first look: steps from the middle of the bounds, in one fold, by each row's own weight alone.
     """
-    cells: list[Any] = [*read.weights, *read.numbers]
+    numbers = [
+        _narrow(number) if steps is None else steps.cell
+        for number, steps in zip(read.numbers, read.floats, strict=True)
+    ]
+    cells: list[Any] = [*(_narrow(weight) for weight in read.weights), *numbers]
     names = [*(["w"] if read.weights else []), *(f"z{i}" for i in range(len(read.numbers)))]
+    floats = tuple(read.floats)
     if frame is None:
         weight = 1 if compiled.weight is None else WEIGHT
         lines = tuple(number.line() for number in compiled.numbers)
         most = weight * max((number.width for number in compiled.numbers), default=0) ** 2
-        rows = _select_narrow(cells, names, read.source)
-        return ProductSums(rows, lines, 1, most, None if read.weights else weight)
+        rows = _select_cells(cells, names, read.any_numbers)
+        own = None if read.weights else weight
+        return ProductSums(rows, lines, 1, most, own, floats=floats, squares_alone=True)
     if compiled.halves > 1:
-        cells.append(read.fold)
+        cells.append(_narrow(read.fold))
         names.append("fold")
     lines = tuple(number.line(center) for number, center in zip(compiled.numbers, frame.centers, strict=True))
     squares = tuple(scale**2 for scale in frame.scales)
-    shrunk = ShrunkWeight(_least_length(compiled), LENGTH, squares, math.floor(frame.limit * LENGTH) * WEIGHT)
-    rows = _select_narrow(cells, names, read.source)
+    limit = math.floor(frame.limit * LENGTH) * WEIGHT
+    shrunk = ShrunkWeight(_least_length(compiled), LENGTH, squares, limit, compiled.reach(frame))
+    rows = _select_cells(cells, names, read.any_numbers)
     most = compiled.most_product(frame)
-    return ProductSums(rows, lines, compiled.halves, most, None if read.weights else WEIGHT, shrunk)
+    return ProductSums(rows, lines, compiled.halves, most, None if read.weights else WEIGHT, shrunk, floats)
 
 
 def _sum_weighted(compiled: CompiledMoments, rows: exp.Subquery, frame: Frame) -> ProductSums:
     """Return what is to be added up of weighted rows, for engines that multiply faster than SQL."""
     names = ["w", *(f"z{i}" for i in range(len(compiled.numbers)))]
     names += ["fold"] if compiled.halves > 1 else []
-    narrow = _select_narrow([_column(name) for name in names], names, rows)
+    narrow = _select_cells([_narrow(_column(name)) for name in names], names, rows)
     lines = ((1, 0),) * len(compiled.numbers)
     return ProductSums(narrow, lines, compiled.halves, compiled.most_product(frame))
 
 
-def _select_narrow(cells: Sequence[Any], names: Sequence[str], source: exp.Expression) -> exp.Select:
-    """Return a SELECT of whole numbers of 32 bits; a row with one that is missing takes no part in what is added up."""
+def _narrow(cell: Any) -> Any:
+    """Return a whole number as one of 32 bits."""
     from sqlglot import exp
 
-    items = [exp.alias_(exp.cast(cell.copy(), "INT"), name) for cell, name in zip(cells, names, strict=True)]
+    return exp.cast(cell.copy(), "INT")
+
+
+def _select_cells(cells: Sequence[Any], names: Sequence[str], source: exp.Expression) -> exp.Select:
+    """Return a SELECT of numbers; a row with one that is missing takes no part in what is added up."""
+    from sqlglot import exp
+
+    items = [exp.alias_(cell.copy(), name) for cell, name in zip(cells, names, strict=True)]
     select: exp.Select = exp.Select(expressions=items).from_(source.copy(), copy=False)
     return select
 
