@@ -220,13 +220,21 @@ def cluster(points: Floats, clusters: int, rng: Rng) -> tuple[Floats, np.ndarray
 
 
 def _start(points: Floats, clusters: int, rng: Rng) -> Floats:
-    """Return first centers, each drawn with a probability in proportion to its squared distance to those before."""
-    draws = rng.uniform_doubles(clusters)
-    centers = [points[int(draws[0] * len(points))]]
-    for draw in draws[1:]:
-        weights = np.cumsum(nearest_centers(points, np.array(centers))[1])
-        place = int(np.searchsorted(weights, draw * weights[-1], side="right"))
-        centers.append(points[min(place, len(points) - 1)])
+    """Return first centers, each drawn with a probability in proportion to its squared distance to those before.
+
+    Of several drawn for a place, the one that leaves the least distances is taken.
+    """
+    trials = 2 + int(math.log(clusters))
+    draws = rng.uniform_doubles(clusters * trials).reshape(clusters, trials)
+    centers = [points[int(draws[0, 0] * len(points))]]
+    distances = nearest_centers(points, np.array(centers))[1]
+    for row in draws[1:]:
+        weights = np.cumsum(distances)
+        places = np.minimum(np.searchsorted(weights, row * weights[-1], side="right"), len(points) - 1)
+        left = [np.minimum(distances, nearest_centers(points, points[place : place + 1])[1]) for place in places]
+        best = int(np.argmin([x.sum() for x in left]))
+        centers.append(points[places[best]])
+        distances = left[best]
     return np.array(centers)
 
 
