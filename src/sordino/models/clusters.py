@@ -20,8 +20,8 @@ import numpy as np
 
 from sordino.ask.queries.cluster_sums import BIN, MOST_DISTANCE, MOST_PRODUCTS, ClusterSums, DirectionCounts
 from sordino.ask.queries.moment_matrix import (
-    CompiledMoments,
     SQUARE,
+    CompiledMoments,
     FirstLook,
     Frame,
     MomentMatrix,
@@ -55,14 +55,15 @@ _COVARIANCE = Fraction(1, 5)
 _GRID = Fraction(7, 20)
 _STEPS = 3
 # Where noise may stretch directions by more than this part of the variance of a column, a second look at means and squares takes
-# the place of the covariance.
+# the place of the covariance, and directions are drawn at random: 20 columns in 5,000 rows at a pure epsilon of 1 cost 5.1 times as
+# much as without privacy by the noisy covariance, 1.0 to 2.2 so.
 _MOST_STRETCH = 1.0
 # A grid reaches so many standard deviations to both sides of the mean, in bins as wide as the number of cells allows.
 _REACH = 2.5
 _BINS = (5, 20)
 _MOST_CELLS = 1 << 15
 # There are as many cells as leave rows in them: about this part of the cells of a grid hold most of the rows, and each should
-# hold so many deviations of its noise in the mean. Counts below that many deviations are taken as 0.
+# hold so many deviations of its noise in the mean. A cell whose count and those beside it sum to fewer deviations is taken as 0.
 _HELD = 0.1
 _SHOWN = 3.0
 # Rows far from their center count in full where the noise of a mean is then about this part of the spread in its cluster.
@@ -71,7 +72,7 @@ _NOISE = 0.03
 _TAIL = 20.0
 # A spread within clusters is at least this part of the spread of all rows.
 _LEAST_SPREAD = 0.35
-# A center moves where the noise of its mean is less than this part of the spread.
+# A center moves as if it had at least so many rows that the noise of its mean is this part of the spread.
 _SURE = 0.5
 
 
@@ -238,10 +239,11 @@ def _start(points: Floats, clusters: int, rng: Rng) -> Floats:
     return np.array(centers)
 
 
-def _is_shown(counts: Floats, deviation: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which cells of a grid of noisy counts hold rows: those far above the noise, or with rows in the cells beside them."""
+def find_shown(counts: Floats, deviation: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which cells of a grid of noisy counts hold rows: those far above the noise, or with rows beside them."""
     window = counts.copy()
     for axis in range(counts.ndim):
+        # Views: what is added to them is added to the window.
         beside = np.moveaxis(window, axis, 0)
         own = np.moveaxis(counts, axis, 0)
         beside[1:] += own[:-1]
@@ -424,7 +426,7 @@ class _Clustering:
         estimate: Any = queryable.release(query, loss).outputs[0].estimate
         counts = np.array([float(step) for step in estimate.steps]) * float(estimate.unit)
         deviation = math.sqrt(float(estimate.law.variance())) * float(estimate.unit)
-        shown = np.where(_is_shown(counts.reshape((bins,) * count), deviation).ravel(), counts, 0.0)
+        shown = np.where(find_shown(counts.reshape((bins,) * count), deviation).ravel(), counts, 0.0)
         if not shown.any():
             shown = np.maximum(counts, 0.0) + 1e-9
         draws = self.rng.uniform_doubles(_POINTS * (1 + count)).reshape(1 + count, _POINTS)
@@ -458,6 +460,7 @@ class _Clustering:
         variances = np.diag(spread.covariance)
         between = shares @ (centers - shares @ centers) ** 2
         if not spread.has_directions:
+            # The noise of centers along one column is as large as what its variance is known by.
             between = variances * min(between.sum() / variances.sum(), 0.75)
         spreads = np.sqrt(np.maximum(variances - between, _LEAST_SPREAD**2 * variances))
         size = 1.0 + len(spreads)
