@@ -55,8 +55,8 @@ _COVARIANCE = Fraction(1, 5)
 _GRID = Fraction(7, 20)
 _STEPS = 3
 # Where noise may stretch directions by more than this part of the variance of a column, a second look at means and squares takes
-# the place of the covariance, and directions are drawn at random: 20 columns in 5,000 rows at a pure epsilon of 1 cost 5.1 times as
-# much as without privacy by the noisy covariance, 1.0 to 2.2 so.
+# the place of the covariance, and directions are drawn at random: 20 columns in 5,000 rows at a pure epsilon of 1 cost 5.1 times
+# as much as without privacy by the noisy covariance, 1.0 to 2.2 so.
 _MOST_STRETCH = 1.0
 # A grid reaches so many standard deviations to both sides of the mean, in bins as wide as the number of cells allows.
 _REACH = 2.5
