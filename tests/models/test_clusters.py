@@ -21,7 +21,7 @@ from sordino.ask.queries.expressions.nodes import Name
 from sordino.ask.queries.moment_matrix import PARTS, MomentMatrix, compile_moments
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors, Relation
-from sordino.models.clusters import cluster, nearest_centers
+from sordino.models.clusters import cluster, find_shown, nearest_centers
 
 DOMAIN = sd.Domain({"a": sd.Integer(0, 4), "b": sd.Real(-1, 1, resolution="0.5"), "id": sd.Identifier()})
 QUESTION = MomentMatrix((Grouping("a", Name("a")), Grouping("b", Name("b"))))
@@ -177,3 +177,33 @@ def test_centers_are_near_the_best_ones(columns: int, loss: dict[str, Any]) -> N
     assert float(nearest_centers(points, model.centers)[1].mean()) < 1.1 * best
     assert model.spread == pytest.approx(best, rel=0.4)
     assert model.shares.sum() == pytest.approx(1)
+
+
+def test_many_columns_of_few_rows_are_found_without_their_covariance() -> None:
+    """Noise hides how twenty columns of 5,000 rows go together: by it, centers cost five times as much as the best ones."""
+    draws = np.random.default_rng(101)
+    true = draws.uniform(-4, 4, (5, 20))
+    points = np.clip(true[draws.integers(0, 5, 5000)] + draws.normal(0, 1, (5000, 20)), -14, 14).round(2)
+    names = [f"c{i}" for i in range(20)]
+    table = protect(
+        pa.Table.from_pandas(pd.DataFrame(points, columns=names), preserve_index=False),
+        sd.Domain(dict.fromkeys(names, sd.Real(-14, 14, resolution="0.01"))),
+        budget=sd.ApproxDP(10, "1e-4"),
+        seed=1,
+    )
+    model = sd.models.kmeans(table, columns=names, clusters=5, rng=sd.Rng.seeded(1), epsilon=1)
+    assert table.spent.amounts()["epsilon"] == 1
+    best = cluster(points, 5, sd.Rng.seeded(0))[2]
+    assert float(nearest_centers(points, model.centers)[1].mean()) < 2.5 * best
+
+
+def test_a_cell_alone_is_noise_and_cells_beside_each_other_are_rows() -> None:
+    counts = np.zeros((7, 7))
+    counts[0, 0] = 3.5
+    counts[3:6, 3:6] = 3.0
+    counts[0, 6] = 50.0
+    shown = find_shown(counts, 1.0)
+    assert not shown[0, 0]
+    assert shown[3:6, 3:6].all()
+    assert shown[0, 6]
+    assert shown.sum() == 10
