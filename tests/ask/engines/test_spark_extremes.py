@@ -98,9 +98,8 @@ def run(spark: SparkSession, path: Path, seed: int, count: int) -> Counter[str]:
     return seen
 
 
-@pytest.mark.parametrize("seed", [2])
-def test_random_questions_have_the_answers_of_duckdb(seed: int, spark: SparkSession, tmp_path: Path) -> None:
-    assert run(spark, tmp_path, seed, 14)["answered"] > 2
+def test_random_questions_have_the_answers_of_duckdb(spark: SparkSession, tmp_path: Path) -> None:
+    assert run(spark, tmp_path, 2, 6)["answered"] > 0
 
 
 @pytest.mark.deep
@@ -119,7 +118,7 @@ PAIRS = [  # by the file that a row lies in: so one scan asks of all neighbors
 ]
 
 
-@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+@pytest.mark.parametrize("kind", [pa.float64(), pytest.param(pa.float32(), marks=pytest.mark.deep)], ids=str)
 def test_one_added_row_moves_no_other_through_parquet(kind: pa.DataType, spark: SparkSession, tmp_path: Path) -> None:
     """Each part is a file of its own: a table, and that table with one row added; both are as DuckDB has them."""
     assert spark.version
