@@ -74,6 +74,7 @@ def _survey(protocol: Any, tmp_path: Path, **how: Any) -> Any:
     return task, running(store, [task], port=port, **how)
 
 
+@pytest.mark.deep
 def test_a_person_answers_and_the_estimate_moves(visit: Visit, tmp_path: Path) -> None:
     task, service = _survey(memoize(SUE(LABELS, epsilon=2), epsilon=1), tmp_path)
     page = visit.page

@@ -298,6 +298,7 @@ def test_five_processes_under_a_cap_of_four() -> None:
     assert sorted(process.wait(timeout=300) for process in asked) == [0, 0, 0, 0, 4]
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("census")
 def test_a_reader_who_stops_reading() -> None:
     script = "import sys; from sordino.cli.main import main; sys.exit(main())"

@@ -108,6 +108,7 @@ def test_a_picture(run: Run, tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"<svg")
 
 
+@pytest.mark.deep
 def test_densities_in_the_picture(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "risk.json"
     at = ("--risk", "0.5", "--epsilon", "2", "--output", "2.2", "--plot", str(path))
@@ -133,6 +134,7 @@ def test_a_picture_of_a_choice(run: Run, census: Path, question: str) -> None:
     assert (census / "choice.svg").read_bytes().startswith(b"<svg")
 
 
+@pytest.mark.deep
 def test_a_conflict_is_drawn_too(run: Run, census: Path) -> None:
     asked = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "100", *SUSPICION)
     assert run("epsilon", "choose", *asked, "--plot", "choice.json").code == 2

@@ -144,6 +144,7 @@ def test_rounded_up_stays_in_the_interval(least: float, most: float, cap: str) -
     assert stated == found
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     "asked",
     [
@@ -165,6 +166,7 @@ def test_nothing_is_written_where_anything_is_refused(run: Run, census: Path, as
     assert (census / "sordino.toml").read_bytes() != before
 
 
+@pytest.mark.deep
 def test_gaussian_noise_in_the_currency_of_the_budget(run: Run, census: Path) -> None:
     power = ("--test-level", "0.05", "--max-power", "0.2", "--delta", "1e-6", "--format", "json")
     pair = read_json(run("epsilon", "choose", *AVERAGE, *power))

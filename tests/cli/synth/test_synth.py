@@ -201,6 +201,7 @@ def test_one_column_follows_from_another(run: Run) -> None:
     assert len(rows) > 3
 
 
+@pytest.mark.deep
 def test_progress_is_for_terminals_only(here: Path, run: Run) -> None:
     words = ["synth", "fit", "--epsilon", "1", "--columns", "sex,age", "-o"]
     piped = run(*words, "piped.model")

@@ -171,6 +171,7 @@ def test_questions_of_every_kind(run: Run) -> None:
     assert len(drawn.out.splitlines()) == 41
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("households")
 def test_a_unit_of_several_rows_pays_more_and_its_cap_is_noted(run: Run) -> None:
     """The same epsilon hides whole households of three rows: three times the noise of a row's, by public parameters."""

@@ -215,6 +215,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.deep
 def test_what_a_killed_server_left_is_stopped_at_once_unless_another_serves(tmp_path: Path) -> None:
     """The kernel releases a dead server's lock on the store; a living one's is found taken, by the workbench too."""
     with served(tmp_path) as server:

@@ -128,6 +128,7 @@ def test_an_answer_in_sql_is_exported_and_repeated(
     check(site, answer.json()["charge"], monkeypatch)
 
 
+@pytest.mark.deep
 def test_each_of_a_batch_is_repeated_at_its_own_loss(
     site: tuple[Served, Person, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

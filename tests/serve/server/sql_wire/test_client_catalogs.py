@@ -105,6 +105,7 @@ BOUND: list[tuple[str, tuple[Any, ...], Any]] = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
 @pytest.mark.parametrize(
     ("condition", "values", "meets"), BOUND, ids=lambda case: "" if callable(case) else str(case)[:40]
