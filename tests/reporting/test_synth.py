@@ -87,6 +87,7 @@ def test_a_representation_with_its_error(table: sd.Curator, name: str) -> None:
         assert rows[0]["high"] - rows[0]["count"] == pytest.approx(made.range(18, 19).error(0.95))
 
 
+@pytest.mark.deep
 def test_representations_of_one_column_beside_each_other(table: sd.Curator) -> None:
     one = sd.synth.Histogram("age").fit(table, epsilon=1)
     two = sd.synth.Histogram("age", ranges=[(18, 50)] * 9).fit(table, epsilon=1)

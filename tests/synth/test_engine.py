@@ -232,6 +232,7 @@ def test_codes_cover_every_key_in_order_and_missing_stays_alone(ordered: bool) -
         assert (np.diff(found.codes[:-1]) >= 0).all()
 
 
+@pytest.mark.deep
 def test_hierarchies_combine_all_levels_and_are_chosen_where_cheaper() -> None:
     layout = layout_of(64, 4)
     truth = np.arange(64.0)

@@ -344,6 +344,7 @@ def random_question(rng: np.random.Generator) -> tuple[Any, int]:
 FITS = ((2, 1), (3, 8), (1, "0.3"), (4, 8))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("fits", [FITS[:2], pytest.param(FITS, marks=pytest.mark.deep)], ids=len)
 def test_intervals_cover_a_random_workload(fits: tuple[tuple[int, Any], ...]) -> None:
     """Nominal 95%, at least 90% asked (issue, point 6); 100 questions a fit: of four fits a miss of 5 points is 3 deviations."""

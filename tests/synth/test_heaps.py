@@ -207,6 +207,7 @@ def test_every_method_keeps_heaps(method: Any) -> None:
     assert difference < 0.05, label
 
 
+@pytest.mark.deep
 def test_replaced_rows_and_people_of_several_rows() -> None:
     names = ("price", "amount")
     difference, label = worst(names, fit(names, neighbors="replace", epsilon=10, delta="1e-6"))
@@ -264,6 +265,7 @@ def literal(name: str, step: Any) -> Any:
     return round(int(step) / 100, 2) if name == "item" else int(step)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "loss",
     [{"epsilon": 10, "delta": "1e-6"}, pytest.param({"epsilon": 1, "delta": "1e-6"}, marks=pytest.mark.deep)],
@@ -391,6 +393,7 @@ def fitted_price() -> synth.Model:
     return fit(("price",), epsilon=10)
 
 
+@pytest.mark.deep
 def test_rules_hold_in_every_row_and_heaps_stay() -> None:
     rng = np.random.default_rng(6)
     base = np.rint(np.exp(rng.normal(7, 0.6, ROWS)) / 100).astype(np.int64) * 100

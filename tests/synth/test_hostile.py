@@ -82,6 +82,7 @@ def test_every_access_of_a_histogram_is_a_release_within_its_loss() -> None:
             assert data.sessions[0].spent() == data.sessions[0].allowed()
 
 
+@pytest.mark.deep
 def test_a_column_of_a_hundred_thousand_values_is_coded_and_drawn() -> None:
     domain = sd.Domain(
         {"code": sd.Category(list(range(100_000))), "wide": sd.Integer(-(10**12), 10**12), "two": sd.Boolean()}

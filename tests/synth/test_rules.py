@@ -110,6 +110,7 @@ def test_a_sum_keeps_the_correlation_that_no_measurement_paid_for() -> None:
     assert 0.9 * real < kept < 1.1 * real
 
 
+@pytest.mark.deep
 def test_rules_that_share_columns_leave_each_its_shape() -> None:
     """Bounds are ten times too wide, and four rules are about one date: no row is drawn far from all others, or too often."""
     rng = np.random.default_rng(1)
@@ -297,7 +298,7 @@ ROWS: dict[str, Any] = {
 }
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("seed", range(24))
 def test_random_sets_of_rules_hold_in_every_row(seed: int) -> None:
     """Rows drawn without regard to the rules, some cells blank, are completed: no row breaks one, none is dropped."""

@@ -162,6 +162,7 @@ def test_only_independent_rows_vary_as_independent_rows_do(draw: Callable[[int, 
             assert statistic.mean() < degrees / 10
 
 
+@pytest.mark.deep
 @pytest.mark.each(2)
 @pytest.mark.parametrize("where", [None, col("age") > 30], ids=["all rows", "where"])
 def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None:

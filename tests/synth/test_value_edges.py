@@ -372,6 +372,7 @@ def test_intervals_hold_where_a_condition_parts_runs(seeds: tuple[int, ...]) -> 
     assert np.mean(covered) >= 0.92
 
 
+@pytest.mark.deep
 def test_a_range_that_cuts_a_run_allows_for_all_of_its_rows_on_either_side() -> None:
     """Unless the search for heaps found how many rows share a value: then for lumps of as many."""
     table, _ = skewed(np.random.default_rng(4))
