@@ -144,6 +144,7 @@ def test_feldman_2021_amplification_by_shuffling() -> None:
     assert found.simple_form == pytest.approx(0.5346, abs=5e-5)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(*rows_of("local_model", "shuffling"))
 def test_feldman_2021_table_of_amplification(epsilon: float, n: int, numeric: float, closed: float) -> None:
     found = shuffled(epsilon, n, "1e-6")

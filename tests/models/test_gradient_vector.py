@@ -423,6 +423,7 @@ def test_whole_weights_are_as_rows_repeated(link: str) -> None:
     assert coefficients(frame, "u") == pytest.approx(coefficients(repeated, None), abs=0.02)
 
 
+@pytest.mark.deep
 def test_weights_shape_the_held_out_scores_of_two_classes() -> None:
     """Held-out rows of weight 0 do not count: those that the model predicts wrong have it here."""
     frame = rows(6000)
@@ -437,6 +438,7 @@ def test_weights_shape_the_held_out_scores_of_two_classes() -> None:
     assert weighted.rows == pytest.approx((frame["u"] > 0).sum() / 2, rel=0.1)
 
 
+@pytest.mark.deep
 def test_counts_are_predicted_about_as_they_were_drawn() -> None:
     """Also where the declared bound is far above all counts."""
     frame = rows(4000)
@@ -521,6 +523,7 @@ def fit_wide(link: str, frame: pd.DataFrame, seed: int, **loss: Any) -> Any:
     return sd.models.poisson_regression(table, y="visits", x=["a", "b", "c"], **loss)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
 def test_coefficients_have_intervals_of_the_noise_and_of_the_population(link: str) -> None:
     model = fit_wide(link, draw_wide(8000, 1), 1, epsilon=1, delta="1e-6")
@@ -782,6 +785,7 @@ def draw_crowded(seed: int, count: int = 30_000) -> tuple[pa.Table, sd.Domain]:
     return pa.table({**columns, "yes": yes}), sd.Domain({**domain, "yes": sd.Boolean()})
 
 
+@pytest.mark.deep
 def test_a_small_pure_epsilon_finds_where_crowded_rows_lie() -> None:
     """These had .81; from a look by sums and squares .61, .77 and .61."""
     aucs = []

@@ -87,6 +87,7 @@ def fit_exactly(model: HistogramsModel, frame: pd.DataFrame) -> tuple[list[Float
     return shapes, counts
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("y", ["ill", "price"])
 def test_shapes_are_those_without_privacy_where_noise_is_small(y: str) -> None:
     frame = rows()

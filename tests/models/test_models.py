@@ -742,6 +742,7 @@ def test_whole_numbers_of_few_declared_values_are_classes() -> None:
         )
 
 
+@pytest.mark.deep
 def test_a_regression_that_is_mostly_noise_is_hardly_worse_than_the_mean() -> None:
     """Eight columns of 16,000 rows at a pure .1: R2 was -.77 to -.16 before slopes were shrunk."""
     draws = np.random.default_rng(1)

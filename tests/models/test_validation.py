@@ -195,6 +195,7 @@ def open_weighted(rows: pd.DataFrame) -> sd.Curator:
     return protect(pa.Table.from_pandas(rows, preserve_index=False), domain, budget=BUDGET, seed=5)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", ["logistic of three", "counts"])
 def test_held_out_rows_count_by_their_weights(name: str) -> None:
     """Rows that follow no line weigh nothing here, and rows that do 3 parts of 4."""
@@ -253,6 +254,7 @@ def test_the_model_that_predicts_best_is_chosen(table: sd.Curator) -> None:
     assert number.held_out.r2 > 0.5
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("y", ["yes", "amount"])
 def test_a_choice_counts_rows_by_their_weights(y: str) -> None:
     """A column that 2 in 10 rows follow, which weigh 3, is chosen before one that the others follow, which weigh nothing."""

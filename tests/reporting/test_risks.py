@@ -107,6 +107,7 @@ def test_beliefs_stand_below_the_curves_of_their_column() -> None:
     assert "days: the worlds" not in uncounted
 
 
+@pytest.mark.deep
 def test_a_panel_a_column(tmp_path: Path) -> None:
     picture = plot([risks(column="age"), risks(column="days", exact=None)])
     made = picture.spec()

@@ -117,6 +117,7 @@ def test_drawn_rows_beside_a_release_are_shares(table: sd.Curator) -> None:
     assert draw([one, raw])[1].startswith("NOT PRIVATE")
 
 
+@pytest.mark.deep
 def test_counts_of_synthetic_rows_say_so_and_carry_no_mark(table: sd.Curator) -> None:
     """They were called exact counts, and NOT PRIVATE: legends, titles and reprs of what was paid for."""
     released = sd.synth.Histogram("age").fit(table, epsilon=1)

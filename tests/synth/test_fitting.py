@@ -101,6 +101,7 @@ def test_sampled_rows_are_declared_values_and_follow_the_model() -> None:
     assert model.sample(0).num_rows == 0
 
 
+@pytest.mark.deep
 def test_conditional_sampling_draws_only_rows_that_meet_the_condition() -> None:
     model = exact_model()
     for where in (
@@ -285,6 +286,7 @@ def test_what_a_model_does_not_hold_is_refused() -> None:
         model.sample(5, where=mistype(3))
 
 
+@pytest.mark.deep
 def test_values_are_drawn_on_each_columns_own_steps() -> None:
     domain = sd.Domain(
         {

@@ -349,6 +349,7 @@ def test_rules_that_only_blank_cells_keep_to_contradict_each_other(texts: list[s
             check_rules(rules, columns, DOMAIN)
 
 
+@pytest.mark.deep
 def test_rows_that_a_model_hardly_has_are_completed() -> None:
     """Columns whose rows all break the rules come out within what the rules leave."""
     domain = sd.Domain({n: sd.Integer(0, 999) for n in ("a", "b", "c")})

@@ -176,6 +176,7 @@ def test_the_permanent_answer_is_keyed_by_secret_task_epoch_and_answer() -> None
     assert permanent_answer(secret, tasks[0], 3) == permanent_answer(secret, task_of(rounds), 3)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", ROUNDS)
 def test_two_answers_under_one_secret_are_randomised_by_coins_of_their_own(name: str) -> None:
     """A device whose file and mark were put back: both reports are true as often as independent ones (5.5 deviations)."""

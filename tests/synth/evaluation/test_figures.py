@@ -194,6 +194,7 @@ def test_what_cannot_be_asked_is_refused_before_the_charge(both: Both) -> None:
     assert data.spent == sd.PureDP(0)
 
 
+@pytest.mark.deep
 def test_an_evaluation_is_drawn(both: Both) -> None:
     table, model, path = both
     openly = sd.synth.evaluate(model, against=path, non_private=True, rows=500)

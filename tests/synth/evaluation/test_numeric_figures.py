@@ -95,6 +95,7 @@ def privately(model: synth.Model) -> synth.Evaluation:
     return evaluate(model, against=protect(TABLE, DOMAIN, budget=sd.PureDP(10**9)), epsilon=10**6)
 
 
+@pytest.mark.deep
 def test_open_figures_are_those_of_the_rows(openly: synth.Evaluation) -> None:
     numbers = {n: TABLE[n].to_numpy().astype(float) for n in ("age", "pay", "bill")}
     assert openly.pearson is not None
