@@ -162,7 +162,7 @@ def test_the_bound_of_many_labels_holds_and_is_near_where_all_others_hold_third_
         assert exact_delta_of_third_labels(k, n, odds, found * 0.9) > float(delta)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize(("k", "times"), [(14, 1.1), (64, 1.49), (1000, 4.8)])
 def test_many_labels_hide_more_than_the_bound_of_2023(k: int, times: float) -> None:
     """Two labels have that bound, at any number of labels."""

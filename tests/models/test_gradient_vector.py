@@ -197,7 +197,7 @@ KINDS = {
 }
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(14)
 @pytest.mark.parametrize("link", ["logistic", "poisson", "linear"])
 @pytest.mark.parametrize("scale", [4096, 300])
 @pytest.mark.parametrize("size", [0, 64])
@@ -312,7 +312,7 @@ def test_held_out_rows_take_no_part_in_the_fit() -> None:
 # ---- Through the corridor
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 def test_it_is_planned_charged_and_read_again(link: Link, loss: dict[str, Any]) -> None:
@@ -388,7 +388,7 @@ def test_without_noise_steps_come_near_the_largest_likelihood() -> None:
     assert found == pytest.approx(maximum_likelihood(frame), abs=0.15)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("link", ["logistic", "poisson", "discriminants"])
 def test_whole_weights_are_as_rows_repeated(link: str) -> None:
     """Of rows of which some count 3 times and follow another line; a row beyond the limit is shortened otherwise, a little."""

@@ -192,6 +192,7 @@ def largest_moves(tables: dict[tuple[Any, ...], Counter[tuple[int, int]]], pairs
     return max(max((tables[a] - tables[b]).total(), (tables[b] - tables[a]).total()) for a, b in pairs)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("hashings", [1, 3])
 def test_no_row_moves_more_lines_than_stated(hashings: int) -> None:
     of = step(2, hashings)

@@ -84,7 +84,7 @@ def test_densities_stand_above_the_bars() -> None:
     assert "so many" in json.dumps(plot(risks(remarks=["so many"])).spec())
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("name", ["1, 2", "3 worlds of answer 3.33333, together", ", ".join(map(str, range(60)))])
 def test_no_posterior_is_cut_off_its_legend(name: str, tmp_path: Path) -> None:
     densities = Densities([(f"{n} {name}", float(n), 0.123456 + n / 100) for n in range(12)], 1.5, 3.0)
@@ -121,6 +121,7 @@ def test_a_panel_a_column(tmp_path: Path) -> None:
         plot([risks(column="a", curve=[])])
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_accuracy_against_risk(tmp_path: Path, ending: str) -> None:
     made = Tradeoff("a mean", 0.5, POINTS, POINTS[1:], least=POINTS[1], most=POINTS[2], chosen=0.5, odds=(0.62, 0.38))

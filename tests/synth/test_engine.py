@@ -103,7 +103,7 @@ def fit(seed: int, softness: float) -> Any:
     return sizes, tree, truth, field, blocks, ways
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("seed", range(8))
 def test_calibration_without_noise_meets_every_measured_table(seed: int) -> None:
     _, tree, truth, field, blocks, _ = fit(seed, 1e-6)

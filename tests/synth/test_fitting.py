@@ -39,7 +39,7 @@ def exact_model(**more: Any) -> Any:
     return synth.fit(small_source(), rho=10**6, rng=sd.Rng.seeded(2), **more)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("method", METHODS)
 def test_synthesizers_only_release_and_stay_within_their_loss(method: str, loss: str) -> None:
@@ -57,6 +57,7 @@ def test_synthesizers_only_release_and_stay_within_their_loss(method: str, loss:
     assert "NOT PRIVATE" in repr(model)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     "neighbors", [Neighbors("replace", None), Neighbors("add_remove", PrivacyUnit("u", max_rows=4))], ids=repr
 )

@@ -195,7 +195,7 @@ def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:
     assert (model.parts.columns[0].heaps is None) == (name == "amount")
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize(
     "method",
     [synth.Tree(), synth.MST(), synth.AIM(), synth.Independent(), synth.Marginals((("price", "limit"), ("amount",)))],
@@ -450,7 +450,7 @@ def test_noise_makes_no_heaps(deviation: float) -> None:
     assert found <= 2
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("heap", [0.2, 0.6, 1.0])
 def test_the_share_of_a_heap_is_as_near_as_noise_allows(heap: float) -> None:
     """A hundred searches at noise of 60 rows in 12,000: the mean is right to .01, and errs by .02 in the mean."""

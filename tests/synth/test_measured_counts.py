@@ -42,7 +42,7 @@ def _measure(truth: Any, rng: Any) -> MeasuredCounts:
     return MeasuredCounts(tuple(found.pop((c,)) for c in range(3)), found)
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize(
     ("columns", "members"),
     [

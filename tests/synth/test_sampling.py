@@ -141,6 +141,7 @@ def counts_of_pairs(seed: int, independent: bool) -> Any:
     return np.bincount(a * 2 + b, minlength=4)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("draw", "shares"), [(counts_of_ages, WEIGHTS), (counts_of_pairs, PAIRS.ravel())], ids=["histogram", "tree"]
 )

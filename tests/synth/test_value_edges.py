@@ -399,7 +399,7 @@ def test_a_range_that_cuts_a_run_allows_for_all_of_its_rows_on_either_side() -> 
     assert half_width(known, middle) < 0.7 * half_width(unknown, middle)
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-9"}, {"rho": "0.1"}], ids=str)
 @pytest.mark.parametrize(
     "fitter", [synth.Independent(), synth.MST(), synth.AIM(), synth.Tree(), synth.Marginals([("limit", "bill")])]

@@ -80,6 +80,7 @@ def test_a_fit_is_charged_once_and_can_be_shown(run: Run) -> None:
     assert list(Path().glob(".*")) == []
 
 
+@pytest.mark.each(3)
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "marginals"])
 def test_methods(run: Run, method: str) -> None:
