@@ -178,6 +178,7 @@ def test_200_sales_respondents() -> None:
     assert np.std(found) == pytest.approx(deviation, rel=0.2)
 
 
+@pytest.mark.deep
 @needs_adult
 def test_adult_salespeople_by_two_coins() -> None:
     """A wrong deviation or a bias of half a deviation shows in 400 runs; false alarms under 1e-5."""

@@ -156,6 +156,7 @@ def test_what_an_engine_cannot_hold_is_refused(query: Any, words: str) -> None:
 # ---- Costs, in proportion to those without privacy
 
 
+@pytest.mark.deep
 @pytest.mark.each(6)
 @pytest.mark.parametrize("loss", [{"epsilon": 1, "delta": "1e-6"}, {"epsilon": 1}], ids=str)
 @pytest.mark.parametrize("columns", [3, 8])

@@ -145,6 +145,7 @@ def test_the_gradient_is_that_of_plain_sums(link: Link, numbers: str, categories
     assert exact == pytest.approx(z.T @ (weights * errors), abs=0.008 * own.sum())
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
 def test_the_curvature_is_how_the_gradient_changes(link: Link) -> None:
     """The matrix, times a small move, is the difference of two exact gradients; straight lines are within some per cent."""
@@ -197,7 +198,7 @@ KINDS = {
 }
 
 
-@pytest.mark.each(14)
+@pytest.mark.each(28)
 @pytest.mark.parametrize("link", ["logistic", "poisson", "linear"])
 @pytest.mark.parametrize("scale", [4096, 300])
 @pytest.mark.parametrize("size", [0, 64])
@@ -272,6 +273,7 @@ def test_a_unit_of_several_rows_moves_as_many_times_as_far() -> None:
     assert [scored.l1, scored.linf] == [5, 5]
 
 
+@pytest.mark.deep
 def test_held_out_rows_are_counted_by_their_weights() -> None:
     """Those of a fold add up to the weights of all rows less those of the fit, and one row moves them by its weight."""
     frame = rows(240)
@@ -388,6 +390,7 @@ def test_without_noise_steps_come_near_the_largest_likelihood() -> None:
     assert found == pytest.approx(maximum_likelihood(frame), abs=0.15)
 
 
+@pytest.mark.deep
 @pytest.mark.each(4)
 @pytest.mark.parametrize("link", ["logistic", "poisson", "discriminants"])
 def test_whole_weights_are_as_rows_repeated(link: str) -> None:
@@ -452,6 +455,7 @@ def test_counts_are_predicted_about_as_they_were_drawn() -> None:
     )
 
 
+@pytest.mark.deep
 def test_held_out_scores_are_those_of_the_rows() -> None:
     frame = rows(4000)
     frame["id"] = [f"u{i}" for i in range(4000)]
@@ -645,6 +649,7 @@ def wide_question(link: Link) -> SteppedRegression:
     return SteppedRegression(Grouping(target, Name(target)), link, numbers, (Grouping("c", Name("c")),))
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
 def test_plain_sums_are_those_of_the_engine(link: Link) -> None:
     frame = draw_wide(2000, 1)
@@ -742,6 +747,7 @@ def fit_exactly(frame: pd.DataFrame, link: Link, used: Frame) -> Floats:
     return truth
 
 
+@pytest.mark.deep
 @needs_adult
 @pytest.mark.parametrize("fits", [1, pytest.param(6, marks=pytest.mark.deep)])
 def test_at_a_small_pure_epsilon_one_step_ranks_rows(fits: int) -> None:
@@ -812,6 +818,7 @@ def draw_many(seed: int, count: int = 8_000, columns: int = 6) -> tuple[pa.Table
     return pa.table({**rows, "yes": yes}), sd.Domain({**domain, "yes": sd.Boolean()})
 
 
+@pytest.mark.deep
 def test_where_no_slope_has_an_interval_two_steps_by_the_moments_rank_rows() -> None:
     """Of three seeds these had .86 to .87; three steps, with a share for the curvature, had .83 to .84."""
     rows, domain = draw_many(1)

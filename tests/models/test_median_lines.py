@@ -365,6 +365,7 @@ def test_it_is_chosen_where_outliers_lead_least_squares_astray() -> None:
     assert choice.model.slope == pytest.approx(2, abs=0.3)
 
 
+@pytest.mark.deep
 def test_too_few_lines_for_the_noise_are_said() -> None:
     model = sd.models.theil_sen(table_of(draw(40, 1), 2), y="y", x=["x"], epsilon="0.1")
     assert model.interval("x") == (-math.inf, math.inf)

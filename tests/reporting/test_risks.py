@@ -84,6 +84,7 @@ def test_densities_stand_above_the_bars() -> None:
     assert "so many" in json.dumps(plot(risks(remarks=["so many"])).spec())
 
 
+@pytest.mark.deep
 @pytest.mark.each(6)
 @pytest.mark.parametrize("name", ["1, 2", "3 worlds of answer 3.33333, together", ", ".join(map(str, range(60)))])
 def test_no_posterior_is_cut_off_its_legend(name: str, tmp_path: Path) -> None:

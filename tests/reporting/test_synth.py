@@ -67,7 +67,7 @@ def render(thing: object) -> bool:
     return encode_picture(sd.plot(thing), ".svg").startswith(b"<svg")
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("name", ["age", "born", "member", "town"])
 def test_a_representation_with_its_error(table: sd.Curator, name: str) -> None:
     made = sd.synth.Histogram(name).fit(table, epsilon=1)

@@ -103,7 +103,7 @@ def fit(seed: int, softness: float) -> Any:
     return sizes, tree, truth, field, blocks, ways
 
 
-@pytest.mark.each(8)
+@pytest.mark.each(16)
 @pytest.mark.parametrize("seed", range(8))
 def test_calibration_without_noise_meets_every_measured_table(seed: int) -> None:
     _, tree, truth, field, blocks, _ = fit(seed, 1e-6)
@@ -125,6 +125,7 @@ def test_calibration_solves_the_soft_problem() -> None:
         assert np.allclose(one.theta, (one.counts - mu) / 30.0, atol=2e-3)
 
 
+@pytest.mark.deep
 def test_a_warm_start_is_the_same_model() -> None:
     sizes, tree, _, field, blocks, ways = fit(1, 20.0)
     again = independent_field(tree, ways, 1000.0)

@@ -91,6 +91,7 @@ def test_a_model_with_hardly_any_noise_answers_as_the_table() -> None:
     assert total.error(0.95) > total.error(0.5)
 
 
+@pytest.mark.deep
 def test_sampled_rows_are_declared_values_and_follow_the_model() -> None:
     model = exact_model()
     table = model.sample(6000, rng=sd.Rng.seeded(1))
@@ -199,6 +200,7 @@ def test_bad_input_is_refused_before_anything_is_spent() -> None:
     assert data.sessions == []
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("method", ["independent", "marginals", "tree", "mst", "aim"])
 def test_each_step_spends_the_share_that_is_stated_beside_its_name(method: str) -> None:
     data = small_source()

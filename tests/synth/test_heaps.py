@@ -185,7 +185,7 @@ def test_round_values_are_drawn_as_often_as_rows_share_them(loss: dict[str, Any]
     assert all(kinds[name] is not None for name in MIXED if name != "amount")
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["price", "limit", "paid", "item", "debt", "visit", "amount"])
 def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:
@@ -195,6 +195,7 @@ def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:
     assert (model.parts.columns[0].heaps is None) == (name == "amount")
 
 
+@pytest.mark.deep
 @pytest.mark.each(8)
 @pytest.mark.parametrize(
     "method",
@@ -436,6 +437,7 @@ def table_counts(column: EncodedColumn, values: Any, table: ContingencyTable) ->
     return np.bincount(codes[place], minlength=codes.max() + 1).astype(np.float64)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("deviation", [10.0, 60.0, 300.0])
 def test_noise_makes_no_heaps(deviation: float) -> None:
     """Two hundred searches of 4 to 18 sets and up to four parts, each at four deviations: .0004 false alarms each, .1 of all."""
@@ -450,6 +452,7 @@ def test_noise_makes_no_heaps(deviation: float) -> None:
     assert found <= 2
 
 
+@pytest.mark.deep
 @pytest.mark.each(4)
 @pytest.mark.parametrize("heap", [0.2, 0.6, 1.0])
 def test_the_share_of_a_heap_is_as_near_as_noise_allows(heap: float) -> None:
@@ -469,6 +472,7 @@ def test_the_share_of_a_heap_is_as_near_as_noise_allows(heap: float) -> None:
     assert np.abs(np.array(shares) - real).mean() < 0.02
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("rows", "least", "most"), [(1, 1.0, 4.0), (10, 4.0, 25.0), (60, 15.0, 150.0)])
 def test_lumps_are_as_large_as_they_are(rows: int, least: float, most: float) -> None:
     """Fifteen tables of lumps of so many rows at random values, noise of 10 rows a cell: the median of what is found.

@@ -41,6 +41,7 @@ def _deviation(counts: Any) -> float:
     return float(np.sqrt(shares @ np.square(values - shares @ values)))
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("width", "noise"), [(0.5, 15.0), (0.8, 15.0), (0.5, 25.0)])
 def test_a_column_whose_counts_fall_steeply_keeps_its_deviation(width: float, noise: float) -> None:
     """Forty values, of which rows have a few: the noise of all others put a few rows there, and up to tripled the deviation.

@@ -42,7 +42,7 @@ def table(kind: str) -> dict[str, Any]:
     return keys
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["empty", "one", "constant", "missing"])
 @pytest.mark.parametrize("method", METHODS)

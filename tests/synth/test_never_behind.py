@@ -97,6 +97,7 @@ def _ratio(name: str, rows: int, epsilon: str, seeds: range) -> tuple[float, flo
     return float(fit), float(alone), 2 * float(apart) / len(found) ** 0.5
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("name", "rows", "epsilon"), [("mixed", 20_000, "0.1"), ("bits", 5_000, "1"), ("wide", 5_000, "1")]
 )

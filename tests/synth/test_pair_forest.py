@@ -122,6 +122,7 @@ def _afford(scores: float, error: float, pairs: int, *, gaussian: bool) -> int:
     return _afford_strongest(scores, error, 1.0, pairs=pairs, gaussian=gaussian, most=2)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("fits", [2, pytest.param(8, marks=pytest.mark.deep)])
 def test_a_pair_that_scores_show_is_not_given_up_for_one_way_counts(fits: int) -> None:
     """A column of 600 values of which noise hides most: all of the loss went to it in six fits of ten."""
@@ -164,6 +165,7 @@ def _separation(drawn: dict[str, Any]) -> float:
     return float(np.mean(np.subtract(means[1], means[0])))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("epsilon", "least"), [("0.1", 0.28), pytest.param("0.3", 0.6, marks=pytest.mark.deep)])
 def test_what_predicts_a_column_is_kept_at_a_small_loss(epsilon: str, least: float) -> None:
     domain, keys = _hub(30_000)

@@ -89,6 +89,7 @@ QUESTIONS: list[Any] = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("rule", ["drop", "keep", sd.Fill(1)], ids=repr)
 def test_missing_cells_are_answered_as_the_curator_answers_them(rule: Any) -> None:
     """2,297 for 1,317 before: tables of columns that drop cells were raised to all rows."""
@@ -188,6 +189,7 @@ def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None
     assert spread.var() < varied.var() / 2
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("least", [15_700, 33_333, 90_210])
 def test_rows_that_meet_a_condition_are_spread_as_those_of_all_rows_that_do(least: int) -> None:
     """A run that a condition cuts counts by the rows of it that meet it: once, not by that share squared."""

@@ -121,6 +121,7 @@ def test_densities_in_the_picture(run: Run, tmp_path: Path) -> None:
     assert "20 different answers: too many to draw their densities (12 at most)" in " ".join(written)
 
 
+@pytest.mark.deep
 @pytest.mark.each(2)
 @pytest.mark.parametrize("question", ["SELECT AVG(age) FROM people", "SELECT COUNT(*) FROM people"])
 def test_a_picture_of_a_choice(run: Run, census: Path, question: str) -> None:
@@ -215,6 +216,7 @@ def test_the_axis_of_the_picture_ends_where_it_is_told_to(run: Run, tmp_path: Pa
     assert run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", "--up-to", "0").code == 2
 
 
+@pytest.mark.deep
 def test_several_columns_and_the_one_that_binds(run: Run, census: Path) -> None:
     seen = ("--epsilon", "2", "--output", "2.20131", "--plot", "columns.json")
     made = read_json(run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", *seen, "--write", "--format", "json"))

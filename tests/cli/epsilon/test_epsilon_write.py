@@ -80,6 +80,7 @@ def test_d9_the_cap_that_is_written_holds_for_every_question(run: Run, census: P
     assert "all questions 0.2027325541 in all, whatever is asked: what --write writes" in shown
 
 
+@pytest.mark.deep
 def test_a_cap_says_how_many_questions_it_pays_for(run: Run, census: Path) -> None:
     """A cap is for all questions: the least epsilon of one is no cap until somebody says that one is all there will be."""
     file = census / "sordino.toml"

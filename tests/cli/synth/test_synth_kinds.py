@@ -101,6 +101,7 @@ def share(values: list[Any], test: Callable[[Any], bool]) -> float:
     return sum(map(test, values)) / len(values)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("households")
 def test_every_kind_of_column_from_end_to_end(run: Run) -> None:
     """Noise of a unit of three rows at epsilon 100 stays below a tenth of a share: false alarms below 1e-9 each."""

@@ -41,6 +41,7 @@ def bearer(server: Served, who: str) -> dict[str, str]:
     return {"authorization": f"Bearer {server.tokens[who]}"}
 
 
+@pytest.mark.deep
 @pytest.mark.attack("stop everybody with wrong passwords", source="CWE-400; CWE-770")
 def test_a_hundred_sign_ins_at_once_leave_every_route_answerable(
     server: Served, monkeypatch: pytest.MonkeyPatch

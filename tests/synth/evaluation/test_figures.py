@@ -129,7 +129,7 @@ class Strict:
 PARTS: dict[str, Any] = {"correlations": True, "workload": [("age", "pay")], "predict": "rich"}
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("named", [(), ("correlations",), ("workload", "predict"), tuple(PARTS)], ids=str)
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": "0.7", "delta": "1e-9"}, {"rho": "0.3"}], ids=str)
 def test_an_evaluation_only_queries_and_its_parts_cost_the_whole(

@@ -226,6 +226,7 @@ def test_the_page_has_every_part(kind: str, model: synth.Model, request: pytest.
     assert {q["level"] for q in plain["distributions"][0]["quantiles"]} == set(LEVELS)
 
 
+@pytest.mark.deep
 def test_a_column_that_one_bin_of_the_model_hides_is_seen() -> None:
     """A model of the declared bounds alone has half of the rows in one run: quantiles and correlations say so."""
     even = TABLE.set_column(1, "pay", pa.array(np.random.default_rng(2).uniform(0, 8_000, TABLE.num_rows).round(2)))
