@@ -155,7 +155,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("name", FITS)
 def test_scores_are_those_of_rows_that_the_model_has_not_seen(name: str, table: sd.Curator) -> None:
     model_name, arguments = FITS[name]

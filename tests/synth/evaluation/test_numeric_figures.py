@@ -138,6 +138,7 @@ def test_open_figures_are_those_of_the_rows(openly: synth.Evaluation) -> None:
     assert openly.exact
 
 
+@pytest.mark.deep
 def test_private_figures_are_the_open_ones_but_for_the_noise(
     openly: synth.Evaluation, privately: synth.Evaluation
 ) -> None:
