@@ -40,6 +40,7 @@ null_values = ["?"]
 """
 
 
+@pytest.mark.deep
 @needs_adult
 def test_the_main_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, spawn: Run) -> None:
     monkeypatch.chdir(tmp_path)

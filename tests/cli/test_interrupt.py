@@ -36,7 +36,7 @@ _ASKED = {
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(command, marks=[pytest.mark.deep] * (command in ("bounds", "synth fit"))) for command in _ASKED],
+    [pytest.param(command, marks=[pytest.mark.deep] * (command != "ask")) for command in _ASKED],
 )
 def test_a_question_stopped_in_the_engine_is_130(command: str, census: Path) -> None:
     """The engine is at work on a query that takes hours when the signal comes."""
@@ -48,6 +48,7 @@ def test_a_question_stopped_in_the_engine_is_130(command: str, census: Path) -> 
     assert "3. The same in Python" not in done.stdout
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("line", ["1. A table", "$ sordino check", "$ sordino synth fit"])
 def test_a_demo_stopped_anywhere_is_130(line: str, census: Path) -> None:
     """A real SIGINT to a command at work, as a terminal sends it."""

@@ -104,6 +104,7 @@ def in_a_terminal(*arguments: str, **environment: str) -> str:
     return said.decode()
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("census")
 def test_a_terminal_gets_color_and_a_screenful() -> None:
     sql = "SELECT region, sex, occupation, COUNT(*) AS n FROM people GROUP BY region, sex, occupation"

@@ -31,6 +31,7 @@ ALIKE = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.usefixtures("census")
 @pytest.mark.parametrize(("command", "option", "decimal", "other"), ALIKE)
 def test_spellings_of_a_number_give_one_answer(

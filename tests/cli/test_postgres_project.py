@@ -80,7 +80,8 @@ def open_people(place: str) -> sd.Curator:
     )
 
 
-@pytest.mark.parametrize("method", [synth.fit, synth.MST().fit], ids=["adaptive", "MST"])
+@pytest.mark.each(2)
+@pytest.mark.parametrize("method", [synth.MST().fit, synth.fit], ids=["MST", "adaptive"])
 def test_a_model_of_a_server_is_that_of_a_file_with_as_many_scans(
     method: Any, places: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ SEARCHES: list[Callable[[sd.Curator], Any]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("search", SEARCHES)
 def test_searches_find_on_a_server_what_they_find_in_a_file(search: Any, places: dict[str, str]) -> None:
     found = []

@@ -90,6 +90,7 @@ def test_a_series_from_the_command_line(run: Run) -> None:
     assert '"secret"' not in exported.out
 
 
+@pytest.mark.deep
 def test_a_series_is_drawn_over_time_and_a_window_is_not(project: Path, run: Run) -> None:
     assert run(*OPEN).code == 0
     assert run("series", "release", "wards", "2026-11-03").code == 0

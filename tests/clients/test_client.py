@@ -68,6 +68,7 @@ def test_node_agrees_with_python(tmp_path: Path) -> None:
     assert found["checked"] > LEAST
 
 
+@pytest.mark.deep
 def test_chromium_agrees_with_python(tmp_path: Path) -> None:
     store = with_tokens(str(tmp_path / "reports.db"))
     script = f"""async vectors => {{

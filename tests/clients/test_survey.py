@@ -74,6 +74,7 @@ def _survey(protocol: Any, tmp_path: Path, **how: Any) -> Any:
     return task, running(store, [task], port=port, **how)
 
 
+@pytest.mark.deep
 def test_a_person_answers_and_the_estimate_moves(visit: Visit, tmp_path: Path) -> None:
     task, service = _survey(memoize(SUE(LABELS, epsilon=2), epsilon=1), tmp_path)
     page = visit.page
@@ -127,6 +128,7 @@ def _forty(task: Any) -> bytes:
     return bytes(task.manifest.hash) + b"".join(rng.bytes(16) + row.tobytes() for row in rows)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("protocol", "words"),
     [(BLH(LABELS, epsilon=1), "a random half of the answers"), (SHE(LABELS, epsilon=1), "noise on each")],
@@ -167,6 +169,7 @@ def test_above_the_cap_nothing_is_sent(visit: Visit, tmp_path: Path) -> None:
         assert len([url for url, _ in visit.asked if url.endswith("/reports")]) == 2
 
 
+@pytest.mark.deep
 def test_a_report_that_was_not_acknowledged_is_sent_again_as_it_was(visit: Visit, tmp_path: Path) -> None:
     _, service = _survey(GRR(LABELS, epsilon=1), tmp_path)
     with service as at:
@@ -233,6 +236,7 @@ def test_pages_carry_a_strict_policy_and_escape_what_they_show(tmp_path: Path) -
         assert not re.search(r"<script(?![^>]*src=)|style=|onclick|javascript:", text)
 
 
+@pytest.mark.deep
 def test_a_wrong_token_is_asked_for_again(visit: Visit, tmp_path: Path) -> None:
     _, service = _survey(GRR(LABELS, epsilon=1), tmp_path)
     with service as at:
@@ -245,6 +249,7 @@ def test_a_wrong_token_is_asked_for_again(visit: Visit, tmp_path: Path) -> None:
         assert all(url.startswith(f"{at.url}/") and "token" not in url.partition("#")[0] for url, _ in visit.asked)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("fragment", "words"),
     [
@@ -282,6 +287,7 @@ def test_a_question_cannot_write_the_page(tmp_path: Path) -> None:
         assert "<script>alert" not in httpx.get(f"{at.url}/tasks/drinks", timeout=300).text
 
 
+@pytest.mark.deep
 def test_screens_are_not_empty(visit: Visit, tmp_path: Path) -> None:
     """What a person sees: the question, every answer, both epsilons, and the plain word on the browser's storage."""
     _, service = _survey(memoize(GRR(LABELS, epsilon=2), epsilon=1), tmp_path)

@@ -127,6 +127,7 @@ def test_the_page_of_the_command_line_names_what_exists_and_leaves_out_no_comman
     assert faults_of_the_page((ROOT / "docs" / "cli.md").read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [

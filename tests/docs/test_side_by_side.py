@@ -34,6 +34,7 @@ def test_the_page_is_that_of_its_results(bench: ModuleType) -> None:
     assert bench.PAGE.read_text(encoding="utf-8") == bench.side_by_side_page.page(results)
 
 
+@pytest.mark.deep
 def test_our_side_answers_every_question(bench: ModuleType, tmp_path: Path) -> None:
     at = bench.Bench(Namespace(venvs=tmp_path, limit=60), tmp_path)
     path = at.census(1000)

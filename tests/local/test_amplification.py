@@ -162,7 +162,8 @@ def test_the_bound_of_many_labels_holds_and_is_near_where_all_others_hold_third_
         assert exact_delta_of_third_labels(k, n, odds, found * 0.9) > float(delta)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
+@pytest.mark.each(4)
 @pytest.mark.parametrize(("k", "times"), [(14, 1.1), (64, 1.49), (1000, 4.8)])
 def test_many_labels_hide_more_than_the_bound_of_2023(k: int, times: float) -> None:
     """Two labels have that bound, at any number of labels."""
@@ -170,6 +171,7 @@ def test_many_labels_hide_more_than_the_bound_of_2023(k: int, times: float) -> N
     assert local.shuffled(4, 100_000, "1e-6", protocol=GRR(range(k), epsilon=4)).epsilon < two / times
 
 
+@pytest.mark.deep
 def test_subset_selection_of_many_labels_is_below_the_bound_of_2023() -> None:
     found = local.shuffled(4, 100_000, "1e-6", protocol=SubsetSelection(range(128), epsilon=4)).epsilon
     assert 0.07 < found < 0.7 * local.shuffled(4, 100_000, "1e-6", protocol=GRR(range(2), epsilon=4)).epsilon

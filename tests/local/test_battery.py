@@ -210,7 +210,7 @@ def coverage(protocol: Any, *, n: int, held: int, about: str) -> float:
     return float(mass[(lower_ends - slack <= share) & (share <= upper_ends + slack)].sum())
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @CASES
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_intervals_cover(case: RandomizerCase, about: str) -> None:

@@ -144,6 +144,7 @@ def test_feldman_2021_amplification_by_shuffling() -> None:
     assert found.simple_form == pytest.approx(0.5346, abs=5e-5)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(*rows_of("local_model", "shuffling"))
 def test_feldman_2021_table_of_amplification(epsilon: float, n: int, numeric: float, closed: float) -> None:
     found = shuffled(epsilon, n, "1e-6")
@@ -177,6 +178,7 @@ def test_200_sales_respondents() -> None:
     assert np.std(found) == pytest.approx(deviation, rel=0.2)
 
 
+@pytest.mark.deep
 @needs_adult
 def test_adult_salespeople_by_two_coins() -> None:
     """A wrong deviation or a bias of half a deviation shows in 400 runs; false alarms under 1e-5."""

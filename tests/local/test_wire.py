@@ -86,6 +86,7 @@ def test_bit_sums_are_sums_of_bits(rows: int, bits: int) -> None:
     assert bit_sums(np.full((rows, 16), 255, dtype=np.uint8), 128).tolist() == [rows] * 128
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("k", "epsilon"),
     [

@@ -156,7 +156,8 @@ def test_what_an_engine_cannot_hold_is_refused(query: Any, words: str) -> None:
 # ---- Costs, in proportion to those without privacy
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
+@pytest.mark.each(6)
 @pytest.mark.parametrize("loss", [{"epsilon": 1, "delta": "1e-6"}, {"epsilon": 1}], ids=str)
 @pytest.mark.parametrize("columns", [3, 8])
 def test_centers_are_near_the_best_ones(columns: int, loss: dict[str, Any]) -> None:

@@ -145,6 +145,7 @@ def test_the_gradient_is_that_of_plain_sums(link: Link, numbers: str, categories
     assert exact == pytest.approx(z.T @ (weights * errors), abs=0.008 * own.sum())
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
 def test_the_curvature_is_how_the_gradient_changes(link: Link) -> None:
     """The matrix, times a small move, is the difference of two exact gradients; straight lines are within some per cent."""
@@ -197,7 +198,7 @@ KINDS = {
 }
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(28)
 @pytest.mark.parametrize("link", ["logistic", "poisson", "linear"])
 @pytest.mark.parametrize("scale", [4096, 300])
 @pytest.mark.parametrize("size", [0, 64])
@@ -272,6 +273,7 @@ def test_a_unit_of_several_rows_moves_as_many_times_as_far() -> None:
     assert [scored.l1, scored.linf] == [5, 5]
 
 
+@pytest.mark.deep
 def test_held_out_rows_are_counted_by_their_weights() -> None:
     """Those of a fold add up to the weights of all rows less those of the fit, and one row moves them by its weight."""
     frame = rows(240)
@@ -312,7 +314,7 @@ def test_held_out_rows_take_no_part_in_the_fit() -> None:
 # ---- Through the corridor
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 def test_it_is_planned_charged_and_read_again(link: Link, loss: dict[str, Any]) -> None:
@@ -388,7 +390,8 @@ def test_without_noise_steps_come_near_the_largest_likelihood() -> None:
     assert found == pytest.approx(maximum_likelihood(frame), abs=0.15)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
+@pytest.mark.each(4)
 @pytest.mark.parametrize("link", ["logistic", "poisson", "discriminants"])
 def test_whole_weights_are_as_rows_repeated(link: str) -> None:
     """Of rows of which some count 3 times and follow another line; a row beyond the limit is shortened otherwise, a little."""
@@ -423,6 +426,7 @@ def test_whole_weights_are_as_rows_repeated(link: str) -> None:
     assert coefficients(frame, "u") == pytest.approx(coefficients(repeated, None), abs=0.02)
 
 
+@pytest.mark.deep
 def test_weights_shape_the_held_out_scores_of_two_classes() -> None:
     """Held-out rows of weight 0 do not count: those that the model predicts wrong have it here."""
     frame = rows(6000)
@@ -437,6 +441,7 @@ def test_weights_shape_the_held_out_scores_of_two_classes() -> None:
     assert weighted.rows == pytest.approx((frame["u"] > 0).sum() / 2, rel=0.1)
 
 
+@pytest.mark.deep
 def test_counts_are_predicted_about_as_they_were_drawn() -> None:
     """Also where the declared bound is far above all counts."""
     frame = rows(4000)
@@ -450,6 +455,7 @@ def test_counts_are_predicted_about_as_they_were_drawn() -> None:
     )
 
 
+@pytest.mark.deep
 def test_held_out_scores_are_those_of_the_rows() -> None:
     frame = rows(4000)
     frame["id"] = [f"u{i}" for i in range(4000)]
@@ -521,6 +527,7 @@ def fit_wide(link: str, frame: pd.DataFrame, seed: int, **loss: Any) -> Any:
     return sd.models.poisson_regression(table, y="visits", x=["a", "b", "c"], **loss)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
 def test_coefficients_have_intervals_of_the_noise_and_of_the_population(link: str) -> None:
     model = fit_wide(link, draw_wide(8000, 1), 1, epsilon=1, delta="1e-6")
@@ -642,6 +649,7 @@ def wide_question(link: Link) -> SteppedRegression:
     return SteppedRegression(Grouping(target, Name(target)), link, numbers, (Grouping("c", Name("c")),))
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("link", ["logistic", "poisson"])
 def test_plain_sums_are_those_of_the_engine(link: Link) -> None:
     frame = draw_wide(2000, 1)
@@ -739,6 +747,7 @@ def fit_exactly(frame: pd.DataFrame, link: Link, used: Frame) -> Floats:
     return truth
 
 
+@pytest.mark.deep
 @needs_adult
 @pytest.mark.parametrize("fits", [1, pytest.param(6, marks=pytest.mark.deep)])
 def test_at_a_small_pure_epsilon_one_step_ranks_rows(fits: int) -> None:
@@ -782,6 +791,7 @@ def draw_crowded(seed: int, count: int = 30_000) -> tuple[pa.Table, sd.Domain]:
     return pa.table({**columns, "yes": yes}), sd.Domain({**domain, "yes": sd.Boolean()})
 
 
+@pytest.mark.deep
 def test_a_small_pure_epsilon_finds_where_crowded_rows_lie() -> None:
     """These had .81; from a look by sums and squares .61, .77 and .61."""
     aucs = []
@@ -808,6 +818,7 @@ def draw_many(seed: int, count: int = 8_000, columns: int = 6) -> tuple[pa.Table
     return pa.table({**rows, "yes": yes}), sd.Domain({**domain, "yes": sd.Boolean()})
 
 
+@pytest.mark.deep
 def test_where_no_slope_has_an_interval_two_steps_by_the_moments_rank_rows() -> None:
     """Of three seeds these had .86 to .87; three steps, with a share for the curvature, had .83 to .84."""
     rows, domain = draw_many(1)

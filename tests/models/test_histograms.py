@@ -87,6 +87,7 @@ def fit_exactly(model: HistogramsModel, frame: pd.DataFrame) -> tuple[list[Float
     return shapes, counts
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("y", ["ill", "price"])
 def test_shapes_are_those_without_privacy_where_noise_is_small(y: str) -> None:
     frame = rows()
@@ -155,6 +156,7 @@ PURE = {"epsilon": "0.01"}
 PAIR = {"epsilon": "0.01", "delta": "1e-9"}
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("count", "loss"),
     [
@@ -199,6 +201,7 @@ def test_intervals_cover_the_shapes_without_noise(y: str) -> None:
     assert 0.93 < np.mean(within) < 0.99, np.mean(within)
 
 
+@pytest.mark.deep
 def test_at_a_small_pure_epsilon_shapes_still_rank_rows() -> None:
     """These had .70; with counts of pairs, which are noise at this loss, .57 to .59."""
     frame = rows(20_000)

@@ -192,6 +192,7 @@ def largest_moves(tables: dict[tuple[Any, ...], Counter[tuple[int, int]]], pairs
     return max(max((tables[a] - tables[b]).total(), (tables[b] - tables[a]).total()) for a, b in pairs)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("hashings", [1, 3])
 def test_no_row_moves_more_lines_than_stated(hashings: int) -> None:
     of = step(2, hashings)
@@ -332,6 +333,7 @@ def test_intervals_of_the_population_are_about_as_wide_as_slopes_vary() -> None:
     assert 0.8 < np.median(widths) / (1.96 * np.std(slopes)) < 2
 
 
+@pytest.mark.deep
 def test_a_delta_is_not_spent_where_it_gains_nothing() -> None:
     table = table_of(draw(500, 2), 1)
     assert sd.models.theil_sen(table, y="y", x=["x"], epsilon=1, delta="1e-6").cost == sd.ApproxDP(1, 0)
@@ -339,6 +341,7 @@ def test_a_delta_is_not_spent_where_it_gains_nothing() -> None:
     assert both.cost == sd.ApproxDP("0.1", "0.01")
 
 
+@pytest.mark.deep
 def test_it_is_fitted_for_rho_and_to_joined_rows_and_folds() -> None:
     rows = draw(6000, 5)
     table = protect(pa.table(rows), WIDE, budget=sd.ZCDP(100), seed=1)
@@ -352,6 +355,7 @@ def test_it_is_fitted_for_rho_and_to_joined_rows_and_folds() -> None:
     assert model.lines == pytest.approx(0.75 * sd.models.theil_sen(table, y="y", x=["x"], rho=2).lines, rel=0.08)
 
 
+@pytest.mark.deep
 def test_it_is_chosen_where_outliers_lead_least_squares_astray() -> None:
     table = table_of(draw(8000, 5), 1)
     choice = sd.models.choose(
@@ -361,6 +365,7 @@ def test_it_is_chosen_where_outliers_lead_least_squares_astray() -> None:
     assert choice.model.slope == pytest.approx(2, abs=0.3)
 
 
+@pytest.mark.deep
 def test_too_few_lines_for_the_noise_are_said() -> None:
     model = sd.models.theil_sen(table_of(draw(40, 1), 2), y="y", x=["x"], epsilon="0.1")
     assert model.interval("x") == (-math.inf, math.inf)
@@ -369,6 +374,7 @@ def test_too_few_lines_for_the_noise_are_said() -> None:
     assert set(model.undetermined) == {"x", "intercept"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("fits", [2, pytest.param(12, marks=pytest.mark.deep)])
 def test_a_number_of_lines_that_noise_made_large_makes_no_interval(fits: int) -> None:
     """Of 200 rows there are some 530 lines, and their number has noise of 333: half of such fits had an interval by it alone."""
@@ -407,6 +413,7 @@ def coverage(count: int, rows: int) -> tuple[float, float]:
     return float(np.mean(noise)), float(np.mean(population))
 
 
+@pytest.mark.deep
 def test_the_interval_of_the_noise_covers_what_exact_medians_say() -> None:
     """Of 2 draws none is covered with odds of 1 in 400 where the coverage is .95; the deep test draws 300."""
     noise, population = coverage(2, 2000)

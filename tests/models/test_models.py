@@ -139,6 +139,7 @@ def test_a_product_of_numbers_is_a_column() -> None:
     assert model.predict(rows) == pytest.approx(rows["price"].to_numpy(), abs=15)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("most", [2, 10**13])
 def test_rows_count_by_their_weights(most: int) -> None:
     """As weighted least squares, where rows of different weights follow different lines."""
@@ -163,7 +164,7 @@ def test_rows_count_by_their_weights(most: int) -> None:
     assert abs(plain.intercept - model.intercept) > 50
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("missing", ["drop", "keep", sd.Fill("north")], ids=str)
 def test_products_with_categories_are_slopes_of_their_own(missing: Any) -> None:
     """As least squares over columns made by hand, whatever becomes of missing cells: zone:area, zone:new, and new:age alone."""
@@ -201,7 +202,7 @@ def test_products_with_categories_are_slopes_of_their_own(missing: Any) -> None:
     assert alone.coefficients["area where zone = south"] == pytest.approx(7, abs=1)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("loss", [{"epsilon": 2}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=3)], ids=["row", "person"])
@@ -639,6 +640,7 @@ def linear_question(table: sd.Curator) -> Any:
     return moments_for(table, y="price", x=["area", "age", "zone"], validate=None, assume_rows=None)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("size", [2.0, 15.0])
 def test_intervals_of_the_noise_cover(size: float) -> None:
     """Of 4 coefficients in 150 draws .95 -+ .06 is six deviations where coefficients are alike."""
@@ -742,6 +744,7 @@ def test_whole_numbers_of_few_declared_values_are_classes() -> None:
         )
 
 
+@pytest.mark.deep
 def test_a_regression_that_is_mostly_noise_is_hardly_worse_than_the_mean() -> None:
     """Eight columns of 16,000 rows at a pure .1: R2 was -.77 to -.16 before slopes were shrunk."""
     draws = np.random.default_rng(1)

@@ -140,6 +140,7 @@ def test_every_model_refuses_a_loss_that_is_none(name: str, wide: sd.Curator) ->
     assert wide.spent == before
 
 
+@pytest.mark.each(9)
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_reads_odd_frames(name: str, wide: sd.Curator) -> None:
     model = load_fit(name)(wide, **arguments_for(name), epsilon=100)

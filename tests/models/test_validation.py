@@ -155,7 +155,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("name", FITS)
 def test_scores_are_those_of_rows_that_the_model_has_not_seen(name: str, table: sd.Curator) -> None:
     model_name, arguments = FITS[name]
@@ -195,6 +195,7 @@ def open_weighted(rows: pd.DataFrame) -> sd.Curator:
     return protect(pa.Table.from_pandas(rows, preserve_index=False), domain, budget=BUDGET, seed=5)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", ["logistic of three", "counts"])
 def test_held_out_rows_count_by_their_weights(name: str) -> None:
     """Rows that follow no line weigh nothing here, and rows that do 3 parts of 4."""
@@ -247,12 +248,18 @@ def test_the_model_that_predicts_best_is_chosen(table: sd.Curator) -> None:
     assert table.spent.amounts()["epsilon"] - before.amounts()["epsilon"] == 20
     assert any("chosen among naive_bayes, logistic_regression" in note for note in choice.model.notes)
     assert "chosen among 2" in repr(choice)
+
+
+@pytest.mark.deep
+def test_the_model_that_predicts_a_number_best_is_chosen(table: sd.Curator) -> None:
     tree: Any = ("decision_tree", {"depth": 1, "x": ["many"], "rng": sd.Rng.seeded(1)})
     number = sd.models.choose([tree, "linear_regression"], table, y="amount", x=["a", "b"], validate=4, epsilon=200)
     assert number.name == "linear_regression"
     assert number.held_out.r2 > 0.5
 
 
+@pytest.mark.deep
+@pytest.mark.each(2)
 @pytest.mark.parametrize("y", ["yes", "amount"])
 def test_a_choice_counts_rows_by_their_weights(y: str) -> None:
     """A column that 2 in 10 rows follow, which weigh 3, is chosen before one that the others follow, which weigh nothing."""
@@ -267,10 +274,11 @@ def test_a_choice_counts_rows_by_their_weights(y: str) -> None:
     assert choice.place == 1
 
 
-def test_a_score_that_noise_hides_is_no_number_of_that_noise() -> None:
+@pytest.mark.parametrize("tables", [2, pytest.param(4, marks=pytest.mark.deep)])
+def test_a_score_that_noise_hides_is_no_number_of_that_noise(tables: int) -> None:
     """The variance of `amount` is a thousandth of its squared range, so noise takes it below 0 in every second table."""
     scores = []
-    for seed in range(4):
+    for seed in range(tables):
         table = protect(pa.Table.from_pandas(frame(800), preserve_index=False), DOMAIN, budget=BUDGET, seed=seed)
         tree = sd.models.decision_tree(
             table, y="amount", x=["b"], depth=1, validate=4, rng=sd.Rng.seeded(seed), epsilon="0.1"

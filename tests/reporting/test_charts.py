@@ -153,6 +153,7 @@ def quantiles(*steps: int, name: str = "age") -> list[Output]:
     ]
 
 
+@pytest.mark.deep
 def test_quantiles_of_one_column_share_a_panel() -> None:
     text = svg(release(quantiles(30), keys=()))
     spec = plot(release(quantiles(30), keys=())).spec()
@@ -183,6 +184,7 @@ def test_seeded_noise_is_marked() -> None:
     assert "NOT PRIVATE" not in svg(release([counts(1, 2, 3)]))
 
 
+@pytest.mark.deep
 def test_a_profile_has_panels() -> None:
     text = svg(profile(exact=False))
     for word in ("add/remove (unbounded)", "replace (bounded)", "global: any", "local: this", "std", "a bound"):
@@ -356,6 +358,7 @@ def _data(part: Any) -> list[list[dict[str, Any]]]:
     return [rows for one in part for rows in _data(one)] if isinstance(part, list) else []
 
 
+@pytest.mark.deep
 def test_eight_queries_have_a_panel_each() -> None:
     queries = ["mean", "median", "count", "sum", "std", "var", "quantile:0.25", "quantile:0.9"]
     profile = sensitivity_profile([1, 2, 3, 10, 11], [1, 3, 10], queries=queries, distances=range(1, 3))

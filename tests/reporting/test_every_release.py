@@ -91,7 +91,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     patch.undo()
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("name", [*KINDS, "caps", "caps by key"])
 def test_each_has_a_picture_that_the_schema_allows(asked: Any, name: str) -> None:
     """All of them are drawn in each run, on the page; by the schema and by themselves a third."""

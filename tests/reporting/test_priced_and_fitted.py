@@ -99,6 +99,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.each(6)
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_model_is_drawn_and_marked_where_its_noise_was_seeded(kind: str) -> None:
     model = getattr(sd.models, kind)(people(rng=sd.Rng.seeded(2)), **MODELS[kind], epsilon=100)

@@ -40,7 +40,7 @@ def risks(**more: Any) -> Risks:
     return Risks(**{**figures, **more})
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("ending", [".svg", ".png", ".html", ".json"])
 def test_it_renders(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"risk{ending}"
@@ -84,7 +84,8 @@ def test_densities_stand_above_the_bars() -> None:
     assert "so many" in json.dumps(plot(risks(remarks=["so many"])).spec())
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
+@pytest.mark.each(6)
 @pytest.mark.parametrize("name", ["1, 2", "3 worlds of answer 3.33333, together", ", ".join(map(str, range(60)))])
 def test_no_posterior_is_cut_off_its_legend(name: str, tmp_path: Path) -> None:
     densities = Densities([(f"{n} {name}", float(n), 0.123456 + n / 100) for n in range(12)], 1.5, 3.0)
@@ -96,6 +97,7 @@ def test_no_posterior_is_cut_off_its_legend(name: str, tmp_path: Path) -> None:
     assert ("\u2026" in svg) == (len(name) > 100)
 
 
+@pytest.mark.deep
 def test_beliefs_stand_below_the_curves_of_their_column() -> None:
     made = plot(
         [risks(column="age", beliefs=BELIEFS, densities=DENSITIES), risks(column="days", beliefs=BELIEFS)]
@@ -106,6 +108,7 @@ def test_beliefs_stand_below_the_curves_of_their_column() -> None:
     assert "days: the worlds" not in uncounted
 
 
+@pytest.mark.deep
 def test_a_panel_a_column(tmp_path: Path) -> None:
     picture = plot([risks(column="age"), risks(column="days", exact=None)])
     made = picture.spec()
@@ -119,6 +122,7 @@ def test_a_panel_a_column(tmp_path: Path) -> None:
         plot([risks(column="a", curve=[])])
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("ending", [".svg", ".png"])
 def test_accuracy_against_risk(tmp_path: Path, ending: str) -> None:
     made = Tradeoff("a mean", 0.5, POINTS, POINTS[1:], least=POINTS[1], most=POINTS[2], chosen=0.5, odds=(0.62, 0.38))
@@ -214,6 +218,7 @@ def test_at_epsilon_0_there_is_no_density_to_draw() -> None:
     assert "at epsilon 0 the noise has no scale" in words_of(plot(found))
 
 
+@pytest.mark.deep
 def test_nine_hundred_worlds_are_drawn_by_their_answers() -> None:
     """Worlds of one answer are equally likely: a circle each, as large as there are worlds, and all of them are there."""
     found = assess_risk(range(1, 13), size=6, query="mean", risk="1/3", output=6, epsilon=1)

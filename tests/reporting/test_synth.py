@@ -67,6 +67,7 @@ def render(thing: object) -> bool:
     return encode_picture(sd.plot(thing), ".svg").startswith(b"<svg")
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("name", ["age", "born", "member", "town"])
 def test_a_representation_with_its_error(table: sd.Curator, name: str) -> None:
     made = sd.synth.Histogram(name).fit(table, epsilon=1)
@@ -87,6 +88,7 @@ def test_a_representation_with_its_error(table: sd.Curator, name: str) -> None:
         assert rows[0]["high"] - rows[0]["count"] == pytest.approx(made.range(18, 19).error(0.95))
 
 
+@pytest.mark.deep
 def test_representations_of_one_column_beside_each_other(table: sd.Curator) -> None:
     one = sd.synth.Histogram("age").fit(table, epsilon=1)
     two = sd.synth.Histogram("age", ranges=[(18, 50)] * 9).fit(table, epsilon=1)
@@ -116,6 +118,7 @@ def test_drawn_rows_beside_a_release_are_shares(table: sd.Curator) -> None:
     assert draw([one, raw])[1].startswith("NOT PRIVATE")
 
 
+@pytest.mark.deep
 def test_counts_of_synthetic_rows_say_so_and_carry_no_mark(table: sd.Curator) -> None:
     """They were called exact counts, and NOT PRIVATE: legends, titles and reprs of what was paid for."""
     released = sd.synth.Histogram("age").fit(table, epsilon=1)

@@ -68,6 +68,7 @@ def test_intervals_hold_what_they_held_and_contain_the_value() -> None:
     assert (high - datetime.date(1970, 1, 1)).days >= most
 
 
+@pytest.mark.deep
 def test_models_and_dummies_have_moments(days: sd.Curator) -> None:
     model = synth.fit(days, epsilon=100, rng=sd.Rng.seeded(1))
     rows = model.sample(200)

@@ -69,6 +69,7 @@ def test_refusals_are_words_without_a_trace(shell: Any, line: str, cell: str, wo
     assert sd.connect("sordino.toml").ledger("people").charges() == []
 
 
+@pytest.mark.deep
 def test_a_notebook_in_a_process_of_its_own(tmp_path: Path) -> None:
     write_project(tmp_path)
     lines = (

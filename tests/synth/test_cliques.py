@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,9 +50,20 @@ def plain_growth(pairs: Sequence[Pair], sizes: Sequence[int], cap: float, start:
     return accepted
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_cliques_are_those_of_the_plain_algorithm(data: st.DataObject) -> None:
+    check_cliques(data)
+
+
+@pytest.mark.deep
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_cliques_are_those_of_the_plain_algorithm_in_many_graphs(data: st.DataObject) -> None:
+    check_cliques(data)
+
+
+def check_cliques(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 6), min_size=2, max_size=9))
     column = st.integers(0, len(sizes) - 1)
     pair = st.tuples(column, column).filter(lambda p: p[0] < p[1])

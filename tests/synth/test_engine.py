@@ -103,7 +103,7 @@ def fit(seed: int, softness: float) -> Any:
     return sizes, tree, truth, field, blocks, ways
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(16)
 @pytest.mark.parametrize("seed", range(8))
 def test_calibration_without_noise_meets_every_measured_table(seed: int) -> None:
     _, tree, truth, field, blocks, _ = fit(seed, 1e-6)
@@ -125,6 +125,7 @@ def test_calibration_solves_the_soft_problem() -> None:
         assert np.allclose(one.theta, (one.counts - mu) / 30.0, atol=2e-3)
 
 
+@pytest.mark.deep
 def test_a_warm_start_is_the_same_model() -> None:
     sizes, tree, _, field, blocks, ways = fit(1, 20.0)
     again = independent_field(tree, ways, 1000.0)
@@ -232,6 +233,7 @@ def test_codes_cover_every_key_in_order_and_missing_stays_alone(ordered: bool) -
         assert (np.diff(found.codes[:-1]) >= 0).all()
 
 
+@pytest.mark.deep
 def test_hierarchies_combine_all_levels_and_are_chosen_where_cheaper() -> None:
     layout = layout_of(64, 4)
     truth = np.arange(64.0)

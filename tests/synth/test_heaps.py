@@ -185,7 +185,7 @@ def test_round_values_are_drawn_as_often_as_rows_share_them(loss: dict[str, Any]
     assert all(kinds[name] is not None for name in MIXED if name != "amount")
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["price", "limit", "paid", "item", "debt", "visit", "amount"])
 def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:
@@ -195,7 +195,8 @@ def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:
     assert (model.parts.columns[0].heaps is None) == (name == "amount")
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
+@pytest.mark.each(8)
 @pytest.mark.parametrize(
     "method",
     [synth.Tree(), synth.MST(), synth.AIM(), synth.Independent(), synth.Marginals((("price", "limit"), ("amount",)))],
@@ -207,6 +208,7 @@ def test_every_method_keeps_heaps(method: Any) -> None:
     assert difference < 0.05, label
 
 
+@pytest.mark.deep
 def test_replaced_rows_and_people_of_several_rows() -> None:
     names = ("price", "amount")
     difference, label = worst(names, fit(names, neighbors="replace", epsilon=10, delta="1e-6"))
@@ -264,6 +266,7 @@ def literal(name: str, step: Any) -> Any:
     return round(int(step) / 100, 2) if name == "item" else int(step)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "loss",
     [{"epsilon": 10, "delta": "1e-6"}, pytest.param({"epsilon": 1, "delta": "1e-6"}, marks=pytest.mark.deep)],
@@ -391,6 +394,7 @@ def fitted_price() -> synth.Model:
     return fit(("price",), epsilon=10)
 
 
+@pytest.mark.deep
 def test_rules_hold_in_every_row_and_heaps_stay() -> None:
     rng = np.random.default_rng(6)
     base = np.rint(np.exp(rng.normal(7, 0.6, ROWS)) / 100).astype(np.int64) * 100
@@ -433,6 +437,7 @@ def table_counts(column: EncodedColumn, values: Any, table: ContingencyTable) ->
     return np.bincount(codes[place], minlength=codes.max() + 1).astype(np.float64)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("deviation", [10.0, 60.0, 300.0])
 def test_noise_makes_no_heaps(deviation: float) -> None:
     """Two hundred searches of 4 to 18 sets and up to four parts, each at four deviations: .0004 false alarms each, .1 of all."""
@@ -447,7 +452,8 @@ def test_noise_makes_no_heaps(deviation: float) -> None:
     assert found <= 2
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
+@pytest.mark.each(4)
 @pytest.mark.parametrize("heap", [0.2, 0.6, 1.0])
 def test_the_share_of_a_heap_is_as_near_as_noise_allows(heap: float) -> None:
     """A hundred searches at noise of 60 rows in 12,000: the mean is right to .01, and errs by .02 in the mean."""
@@ -466,6 +472,7 @@ def test_the_share_of_a_heap_is_as_near_as_noise_allows(heap: float) -> None:
     assert np.abs(np.array(shares) - real).mean() < 0.02
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("rows", "least", "most"), [(1, 1.0, 4.0), (10, 4.0, 25.0), (60, 15.0, 150.0)])
 def test_lumps_are_as_large_as_they_are(rows: int, least: float, most: float) -> None:
     """Fifteen tables of lumps of so many rows at random values, noise of 10 rows a cell: the median of what is found.

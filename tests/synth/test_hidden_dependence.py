@@ -41,6 +41,7 @@ def _deviation(counts: Any) -> float:
     return float(np.sqrt(shares @ np.square(values - shares @ values)))
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("width", "noise"), [(0.5, 15.0), (0.8, 15.0), (0.5, 25.0)])
 def test_a_column_whose_counts_fall_steeply_keeps_its_deviation(width: float, noise: float) -> None:
     """Forty values, of which rows have a few: the noise of all others put a few rows there, and up to tripled the deviation.
@@ -108,6 +109,7 @@ def test_a_column_of_even_values_keeps_them_all(size: int, noise: float, seed: i
     assert _shown(np.full(size, 40.0), 40.0 * noise, seed) == (0, size)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("size", [100, 366, 1_001])
 def test_a_skewed_count_in_a_tenth_of_its_values_keeps_its_mean_and_deviation(size: int) -> None:
     """RAND HIE's visits, 0 to 77 declared to 1,000, had twice their mean and ten times their deviation at epsilon 1.

@@ -75,6 +75,7 @@ def test_a_range_is_the_sum_of_its_bins_and_missing_rows_are_not_in_it() -> None
     assert None in towns.sample(500, rng=sd.Rng.seeded(1))["town"].to_pylist()
 
 
+@pytest.mark.deep
 def test_intervals_of_ranges_cover() -> None:
     """400 ranges of 40 releases at 95%: below 92% happens by chance less than once in 200 runs of the suite."""
     covered, cells = [], KEYS["age"]

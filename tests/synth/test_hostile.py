@@ -42,7 +42,7 @@ def table(kind: str) -> dict[str, Any]:
     return keys
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["empty", "one", "constant", "missing"])
 @pytest.mark.parametrize("method", METHODS)
@@ -82,6 +82,7 @@ def test_every_access_of_a_histogram_is_a_release_within_its_loss() -> None:
             assert data.sessions[0].spent() == data.sessions[0].allowed()
 
 
+@pytest.mark.deep
 def test_a_column_of_a_hundred_thousand_values_is_coded_and_drawn() -> None:
     domain = sd.Domain(
         {"code": sd.Category(list(range(100_000))), "wide": sd.Integer(-(10**12), 10**12), "two": sd.Boolean()}

@@ -136,7 +136,7 @@ def ask(name: str, epsilon: str, seeds: range, questions: int) -> dict[str, tupl
     return measure(keys, ((seed, fit(seed)) for seed in seeds), questions, any_keys)
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(("name", "epsilon"), [("xor of three", "8"), ("half missing", "1"), ("independent", "0.1")])
 def test_intervals_of_answers_cover(name: str, epsilon: str) -> None:
     """Six fits of 20 questions a kind at nominal 95%; questions about a column share the noise of its counts.
@@ -232,6 +232,7 @@ def ask_wide(name: str, epsilon: str, seeds: range, questions: int) -> dict[str,
     return measure(keys, models, questions, quantiles)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("fits", "questions"), [(1, 60), pytest.param(6, 20, marks=pytest.mark.deep)])
 def test_intervals_cover_where_conditions_cut_through_runs(fits: int, questions: int) -> None:
     """Fits of some questions a kind; before lumps were known, half widths were six times the error for one column."""
@@ -250,6 +251,7 @@ def test_coverage_over_skewed_tables(name: str, epsilon: str) -> None:
         assert width <= WIDEST * error + 2, kind
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("fits", "least"), [(1, 0.75), pytest.param(4, 0.8, marks=pytest.mark.deep)])
 def test_intervals_cover_the_rows_of_tails_that_noise_hides(fits: int, least: float) -> None:
     """Prefixes of 1% of the rows and less: .60 of their intervals held the true count, as margins of pairs claimed to know it.
@@ -335,6 +337,7 @@ def _part(cells: Any, shares: list[Any], chosen: tuple[int, ...]) -> Any:
     return cells
 
 
+@pytest.mark.deep
 def test_a_fitted_model_counts_the_rows_that_all_columns_estimate() -> None:
     """Soft tables that disagree pulled the total 73 rows away from an estimate that errs by 6."""
     keys = TABLES["one factor"](np.random.default_rng(7))
@@ -379,6 +382,7 @@ def test_random_halves_hold_half_of_the_rows_but_for_one_key(
     assert abs(float(share @ half) / share.sum() - 0.5) <= float(share.max()) / share.sum() + 1e-9
 
 
+@pytest.mark.deep
 def test_a_check_of_columns_with_long_tails_rules_large_errors_out() -> None:
     """Random runs of keys held next to no rows, and contrasts were noise: errors of 6e7 a cell were left open."""
     rng = np.random.default_rng(3)

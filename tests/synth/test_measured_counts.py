@@ -42,7 +42,7 @@ def _measure(truth: Any, rng: Any) -> MeasuredCounts:
     return MeasuredCounts(tuple(found.pop((c,)) for c in range(3)), found)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(8)
 @pytest.mark.parametrize(
     ("columns", "members"),
     [
@@ -143,6 +143,7 @@ def _model(loss: dict[str, Any], seed: int = 0) -> tuple[Model, Any]:
     return synth.fit(Source(domain, keys, sd.Rng.seeded(seed)), rng=sd.Rng.seeded(seed), **loss), keys
 
 
+@pytest.mark.deep
 @pytest.mark.each(2)
 @pytest.mark.parametrize("loss", [{"epsilon": 1, "delta": "1e-9"}, {"epsilon": 1}])
 def test_questions_within_a_table_have_the_interval_of_its_noise(loss: dict[str, Any]) -> None:

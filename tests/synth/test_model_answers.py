@@ -42,6 +42,7 @@ def test_a_model_answer_is_a_release_that_costs_nothing() -> None:
     assert "free" in sd.plot(answer).chart.to_json()
 
 
+@pytest.mark.deep
 def test_a_model_answer_is_rendered_as_a_release() -> None:
     answer = fitted().answer(Selection().group_by("job").agg(sd.count(), sd.mean("age")))
     assert answer.columns == ("job", "count", "mean_age")

@@ -97,6 +97,7 @@ def _ratio(name: str, rows: int, epsilon: str, seeds: range) -> tuple[float, flo
     return float(fit), float(alone), 2 * float(apart) / len(found) ** 0.5
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("name", "rows", "epsilon"), [("mixed", 20_000, "0.1"), ("bits", 5_000, "1"), ("wide", 5_000, "1")]
 )
@@ -115,6 +116,7 @@ def test_a_look_that_cannot_pay_is_not_taken(name: str, rows: int, epsilon: str)
     assert all(isinstance(query, (tuple, MarginalQuery)) for query, _ in between)
 
 
+@pytest.mark.deep
 def test_a_look_that_pays_is_paid_in_gaussian_noise_of_what_is_left() -> None:
     keys = _few_dependent(20_000)
     data = Source(_domain(keys), keys, sd.Rng.seeded(1))

@@ -57,6 +57,7 @@ def test_the_page_shows_means_over_seeds(bench: Any) -> None:
     assert "20,000 rows." in page
 
 
+@pytest.mark.deep
 def test_runs_are_recorded_once(
     bench: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:

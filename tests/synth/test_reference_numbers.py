@@ -26,6 +26,7 @@ def distances(epsilon: str, seed: int, ways: tuple[int, ...], names: tuple[str, 
     return [mean_distance(keys, drawn, sizes, w) for w in ways]
 
 
+@pytest.mark.deep
 def test_the_two_way_distance_of_six_columns_at_epsilon_one() -> None:
     """Four seeds came to .0154 to .018; one-way counts alone have .17."""
     assert distances("1", 1, (2,), FEW)[0] <= 0.02

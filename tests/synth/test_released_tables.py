@@ -110,7 +110,7 @@ def test_a_release_read_again_gives_the_same_model(tmp_path: Path) -> None:
     assert interval == synth.load(tmp_path / "m.model").answer(question).interval()
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(8)
 @pytest.mark.parametrize(("finish", "pure"), [("whole", False), ("linear", True), ("raw", False), ("raw", True)])
 def test_answers_within_a_table_have_the_variance_of_its_noise(finish: Any, pure: bool) -> None:
     """Against 5,000 draws of the noise of the release itself, for random weights, groups and classes of keys."""

@@ -83,6 +83,8 @@ def test_many_weak_correlations_do_not_take_the_loss_of_what_predicts_a_price() 
     assert float(np.mean(found)) >= 0.72
 
 
+@pytest.mark.deep
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("steps", "pairs"), [(100_000, 2), (12, 3)], ids=["wide", "narrow"])
 def test_of_three_wide_columns_the_first_round_measures_two_pairs(
     steps: int, pairs: int, monkeypatch: pytest.MonkeyPatch

@@ -59,6 +59,7 @@ def test_without_pairs_nothing_moves() -> None:
     assert all((a == b).all() for a, b in zip(refine_rows(codes, [3, 2], {}, Rng.seeded(1)), codes, strict=True))
 
 
+@pytest.mark.deep
 def test_a_pair_that_no_clique_holds_shows_in_the_rows(tmp_path: Path) -> None:
     """Three columns that all follow one factor, and a cap that holds no triple: the third pair is measured all the same."""
     others = np.random.default_rng(3)
@@ -102,6 +103,7 @@ def test_a_pair_that_no_clique_holds_is_expected_to_be_correlated_as_its_counts_
     assert correlation(400.0, scores) == correlation(400.0, {})
 
 
+@pytest.mark.deep
 def test_few_dependencies_and_a_rich_loss_are_fitted_in_two_rounds() -> None:
     """One pair among eight columns: a count of pairs sent it to the poor branch at any loss."""
     others = np.random.default_rng(4)

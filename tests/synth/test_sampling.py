@@ -46,6 +46,7 @@ def test_independent_columns_are_independent_in_what_is_drawn(rows: int, draws: 
     assert max(ours) <= 1.5 * np.mean(theirs)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", [10_000, *(pytest.param(e, marks=pytest.mark.deep) for e in (100, 1_000))])
 def test_a_huge_loss_breaks_nothing(epsilon: int) -> None:
     """The distance at 10,000 was .34 where it is .018 at 100 (Adult): steps of the fit left their exact range."""
@@ -88,6 +89,7 @@ QUESTIONS: list[Any] = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("rule", ["drop", "keep", sd.Fill(1)], ids=repr)
 def test_missing_cells_are_answered_as_the_curator_answers_them(rule: Any) -> None:
     """2,297 for 1,317 before: tables of columns that drop cells were raised to all rows."""
@@ -140,6 +142,7 @@ def counts_of_pairs(seed: int, independent: bool) -> Any:
     return np.bincount(a * 2 + b, minlength=4)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("draw", "shares"), [(counts_of_ages, WEIGHTS), (counts_of_pairs, PAIRS.ravel())], ids=["histogram", "tree"]
 )
@@ -162,6 +165,7 @@ def test_only_independent_rows_vary_as_independent_rows_do(draw: Callable[[int, 
             assert statistic.mean() < degrees / 10
 
 
+@pytest.mark.deep
 @pytest.mark.each(2)
 @pytest.mark.parametrize("where", [None, col("age") > 30], ids=["all rows", "where"])
 def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None:
@@ -185,6 +189,7 @@ def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None
     assert spread.var() < varied.var() / 2
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("least", [15_700, 33_333, 90_210])
 def test_rows_that_meet_a_condition_are_spread_as_those_of_all_rows_that_do(least: int) -> None:
     """A run that a condition cuts counts by the rows of it that meet it: once, not by that share squared."""

@@ -134,6 +134,7 @@ def test_independent_columns_lose_what_a_joint_table_keeps() -> None:
     assert distance(joint, *pair) < 0.6 * distance(alone, *pair)
 
 
+@pytest.mark.deep
 def test_a_column_more_shrinks_the_counts_against_the_same_noise() -> None:
     """The age histogram off a joint table of n columns errs more as n grows: the price of adding columns."""
     found = []

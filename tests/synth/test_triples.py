@@ -40,7 +40,7 @@ def _distance(model: Any, keys: Keys, columns: tuple[int, ...], values: int) -> 
     return table_distance([keys[names[c]] for c in columns], [drawn[c] for c in columns], sizes)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(12)
 @pytest.mark.parametrize(("columns", "values", "loss"), [
     (7, 2, {"epsilon": 1, "delta": "1e-9"}), (4, 3, {"rho": "0.02"}), (7, 2, {"epsilon": 8}),
     (7, 2, {"epsilon": 10, "delta": "1e-9"}), (4, 3, {"rho": 10}),

@@ -235,6 +235,7 @@ def test_less_noise_buys_more_codes() -> None:
     assert most_runs(20_000, 10, values=True) > most_runs(20_000, 10, values=False)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "values", [2_000, *(pytest.param(n, marks=pytest.mark.deep) for n in (64, 257, 512, 721, 1_000, 1_100))]
 )
@@ -292,6 +293,7 @@ def delays(rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
     return carrier, {"carrier": sd.Category(list(range(16))), "departure": bounds, "arrival": bounds}
 
 
+@pytest.mark.deep
 @pytest.mark.each(2)
 @pytest.mark.parametrize(("epsilon", "least"), [("1", 0.85), ("10", 0.95)])
 def test_a_correlation_that_lies_in_two_tails_is_kept(epsilon: str, least: float) -> None:
@@ -303,6 +305,7 @@ def test_a_correlation_that_lies_in_two_tails_is_kept(epsilon: str, least: float
     assert np.corrcoef(drawn["departure"], drawn["arrival"])[0, 1] > least * real
 
 
+@pytest.mark.deep
 def test_rooms_that_no_house_has_are_not_drawn() -> None:
     """Noise in 28 keys beyond the largest gave 40 of 16,000 houses 15 to 40 rooms: the column's deviation was 2.1 for .8."""
     rng = np.random.default_rng(3)
@@ -390,6 +393,7 @@ def test_intervals_hold_where_a_condition_parts_runs(seeds: tuple[int, ...]) -> 
     assert np.mean(covered) >= 0.92
 
 
+@pytest.mark.deep
 def test_a_range_that_cuts_a_run_allows_for_all_of_its_rows_on_either_side() -> None:
     """Unless the search for heaps found how many rows share a value: then for lumps of as many."""
     table, _ = skewed(np.random.default_rng(4))
@@ -416,7 +420,7 @@ def test_a_range_that_cuts_a_run_allows_for_all_of_its_rows_on_either_side() -> 
     assert half_width(known, middle) < 0.7 * half_width(unknown, middle)
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(16)
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-9"}, {"rho": "0.1"}], ids=str)
 @pytest.mark.parametrize(
     "fitter", [synth.Independent(), synth.MST(), synth.AIM(), synth.Tree(), synth.Marginals([("limit", "bill")])]
@@ -441,7 +445,7 @@ DOMAINS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize(("times", "epsilon"), [(0, "1"), (1, "1000000"), (500, "0.01"), (500, "10")])
 @pytest.mark.parametrize("name", DOMAINS)
 def test_any_bounds_and_any_rows_are_fitted_and_drawn(name: str, times: int, epsilon: str) -> None:

@@ -67,7 +67,7 @@ def test_init_writes_a_project_file(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("by", "roots") else pytest.param(name, marks=pytest.mark.deep) for name in QUESTIONS],
+    [name if name in ("by", "where") else pytest.param(name, marks=pytest.mark.deep) for name in QUESTIONS],
 )
 def test_exact_answers_are_those_of_duckdb(name: str, people: Path, spark: SparkSession) -> None:
     assert spark.version.startswith("4.")
@@ -100,7 +100,19 @@ def test_lines_of_buckets_are_those_of_duckdb(unit: PrivacyUnit | None, people: 
 
 
 @pytest.mark.parametrize("same", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["types", "other types"])
-def test_row_caps_keep_the_rows_that_duckdb_keeps(same: bool, people: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    ("by", "bounds"),
+    [
+        pytest.param("sex", None, marks=pytest.mark.deep),
+        pytest.param(col("due").month(), ContributionBounds(max_groups=1), marks=pytest.mark.deep),
+        pytest.param("id", ContributionBounds(max_groups=1), marks=pytest.mark.deep),
+        (10, ContributionBounds(max_groups=2)),
+    ],
+    ids=["all", "months", "one", "bins"],
+)
+def test_row_caps_keep_the_rows_that_duckdb_keeps(
+    by: Any, bounds: ContributionBounds | None, same: bool, people: Path, spark: SparkSession
+) -> None:
     unit = PrivacyUnit("id", max_rows=3)
     one, other = spark_engine(people, PEOPLE, unit=unit), engine_of(people / "*.parquet", PEOPLE, unit=unit)
     if not same:
@@ -109,19 +121,14 @@ def test_row_caps_keep_the_rows_that_duckdb_keeps(same: bool, people: Path, spar
         cells = [f"CAST({n} AS {kinds[n]}) AS {n}" if n in kinds else n for n in PEOPLE]
         one = SparkEngine(spark.read.parquet(str(people)).selectExpr(*cells), domain=PEOPLE, unit=unit)
     try:
-        for by, bounds in (
-            ("sex", None),
-            (col("due").month(), ContributionBounds(max_groups=1)),
-            ("id", ContributionBounds(max_groups=1)),
-            (10, ContributionBounds(max_groups=2)),
-        ):
-            more = () if isinstance(by, int) else (sd.sum("age"), sd.sum("gain"))  # a count alone ranks no rows
-            question = S.group_by(col("age").bin(width=by) if isinstance(by, int) else by).agg(sd.count(), *more)
-            found = replace(compile_query(question, PEOPLE), bounds=bounds)
-            answers = [engine.run(found.select(engine.primitives)).to_pylist() for engine in (one, other)]
-            rows = [Counter(tuple(map(str, row.values())) for row in answer) for answer in answers]
-            assert rows[0] == rows[1]
-            assert rows[0]
+        # A count alone ranks no rows.
+        more = () if isinstance(by, int) else (sd.sum("age"), sd.sum("gain"))
+        question = S.group_by(col("age").bin(width=by) if isinstance(by, int) else by).agg(sd.count(), *more)
+        found = replace(compile_query(question, PEOPLE), bounds=bounds)
+        answers = [engine.run(found.select(engine.primitives)).to_pylist() for engine in (one, other)]
+        rows = [Counter(tuple(map(str, row.values())) for row in answer) for answer in answers]
+        assert rows[0] == rows[1]
+        assert rows[0]
     finally:
         one.close()
         other.close()

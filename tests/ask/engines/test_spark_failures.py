@@ -231,7 +231,7 @@ def test_a_session_that_is_stopped_is_refused_before_the_charge() -> None:
 
 
 def test_a_forked_process_is_refused_before_the_charge(spark: SparkSession, tmp_path: Path) -> None:
-    frame = spark.createDataFrame([(1, "a")], "age INT, name STRING")
+    frame = spark.sql("SELECT 1 AS age, 'a' AS name")
     people = protect(frame, DOMAIN, ledger=tmp_path / "people.ledger")
     people.ask(sd.count(), epsilon=1)
     refusal = in_child(lambda: people.ask(sd.count(), epsilon=1).value)

@@ -243,10 +243,11 @@ def test_an_earlier_answer_is_pointed_out(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("census")
-def test_questions_from_files_and_standard_input(run: Run, spawn: Run) -> None:
+def test_questions_from_files_and_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("query.sql").write_text("\ufeff-- how many\nSELECT COUNT(*) AS n\nFROM People\n", encoding="utf-8")
     assert run("ask", "-f", "query.sql", "--epsilon", "0.1").code == 0
-    done = spawn("ask", "-", "--epsilon", "0.1", text=COUNT)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(COUNT.encode())))
+    done = run("ask", "-", "--epsilon", "0.1")
     assert done.code == 0
     assert done.out.startswith("n ")
 
@@ -298,6 +299,7 @@ def test_five_processes_under_a_cap_of_four() -> None:
     assert sorted(process.wait(timeout=300) for process in asked) == [0, 0, 0, 0, 4]
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("census")
 def test_a_reader_who_stops_reading() -> None:
     script = "import sys; from sordino.cli.main import main; sys.exit(main())"

@@ -80,6 +80,7 @@ def test_refusals_spend_nothing(run: Any, arguments: tuple[str, ...], code: int,
     assert "0 spent of 10, 10 left" in run("budget").out
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("visits")
 def test_joins_and_samples_are_asked_like_anything_else(run: Any) -> None:
     assert "1 public table" in run("check").err + run("check").out

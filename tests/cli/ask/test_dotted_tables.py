@@ -50,7 +50,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     "name", ["shop.orders", "orders", "SHOP.Orders", "`shop.orders`", "`shop`.`orders`", "main.shop.orders"]
 )

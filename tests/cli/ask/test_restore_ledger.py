@@ -39,7 +39,7 @@ def follow(words: str, run: Run, backup: Path) -> None:
     assert "epsilon 0.4 of epsilon 2 is spent" in " ".join(restored.out.split())
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("way", ["ask", "budget", "ledger new", "ledger amend", "ledger verify"])
 @pytest.mark.parametrize("lies", ["nothing", "the copy"])
 def test_each_message_leads_out(lies: str, way: str, census: Path, run: Run, backup: Path) -> None:

@@ -20,6 +20,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.each(3)
 @pytest.mark.usefixtures("census")
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_command_says_that_this_machine_never_saw_the_ledger(run: Run, state: Path, command: tuple[str, ...]) -> None:

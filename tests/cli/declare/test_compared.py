@@ -72,6 +72,7 @@ def test_check_calls_a_project_sound_only_after_the_data_were_compared(
     assert NEVER_COMPARED not in notes(path)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("cells", ["1\n2\n", "x\ny\n", "", "9999\n"])
 def test_what_is_remembered_does_not_depend_on_what_was_found(
     cells: str, project: Callable[..., Path], tmp_path: Path
@@ -82,6 +83,7 @@ def test_what_is_remembered_does_not_depend_on_what_was_found(
     assert NEVER_COMPARED not in notes(tmp_path / "sordino.toml")
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("changed", [{"upper": 120}, {"source": "other.csv"}])
 def test_it_holds_for_the_source_and_the_declaration_as_they_were(
     changed: dict[str, object], project: Callable[..., Path]

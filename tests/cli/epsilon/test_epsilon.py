@@ -108,6 +108,7 @@ def test_a_picture(run: Run, tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"<svg")
 
 
+@pytest.mark.deep
 def test_densities_in_the_picture(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "risk.json"
     at = ("--risk", "0.5", "--epsilon", "2", "--output", "2.2", "--plot", str(path))
@@ -120,6 +121,7 @@ def test_densities_in_the_picture(run: Run, tmp_path: Path) -> None:
     assert "20 different answers: too many to draw their densities (12 at most)" in " ".join(written)
 
 
+@pytest.mark.deep
 @pytest.mark.each(2)
 @pytest.mark.parametrize("question", ["SELECT AVG(age) FROM people", "SELECT COUNT(*) FROM people"])
 def test_a_picture_of_a_choice(run: Run, census: Path, question: str) -> None:
@@ -133,6 +135,7 @@ def test_a_picture_of_a_choice(run: Run, census: Path, question: str) -> None:
     assert (census / "choice.svg").read_bytes().startswith(b"<svg")
 
 
+@pytest.mark.deep
 def test_a_conflict_is_drawn_too(run: Run, census: Path) -> None:
     asked = ("--query", "SELECT AVG(age) FROM people", "--error", "0.5", "--rows", "100", *SUSPICION)
     assert run("epsilon", "choose", *asked, "--plot", "choice.json").code == 2
@@ -213,6 +216,7 @@ def test_the_axis_of_the_picture_ends_where_it_is_told_to(run: Run, tmp_path: Pa
     assert run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", "--up-to", "0").code == 2
 
 
+@pytest.mark.deep
 def test_several_columns_and_the_one_that_binds(run: Run, census: Path) -> None:
     seen = ("--epsilon", "2", "--output", "2.20131", "--plot", "columns.json")
     made = read_json(run("epsilon", "worlds", *COLUMNS, "--risk", "1/3", *seen, "--write", "--format", "json"))

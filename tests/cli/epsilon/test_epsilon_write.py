@@ -80,6 +80,7 @@ def test_d9_the_cap_that_is_written_holds_for_every_question(run: Run, census: P
     assert "all questions 0.2027325541 in all, whatever is asked: what --write writes" in shown
 
 
+@pytest.mark.deep
 def test_a_cap_says_how_many_questions_it_pays_for(run: Run, census: Path) -> None:
     """A cap is for all questions: the least epsilon of one is no cap until somebody says that one is all there will be."""
     file = census / "sordino.toml"
@@ -144,6 +145,7 @@ def test_rounded_up_stays_in_the_interval(least: float, most: float, cap: str) -
     assert stated == found
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     "asked",
     [
@@ -165,6 +167,7 @@ def test_nothing_is_written_where_anything_is_refused(run: Run, census: Path, as
     assert (census / "sordino.toml").read_bytes() != before
 
 
+@pytest.mark.deep
 def test_gaussian_noise_in_the_currency_of_the_budget(run: Run, census: Path) -> None:
     power = ("--test-level", "0.05", "--max-power", "0.2", "--delta", "1e-6", "--format", "json")
     pair = read_json(run("epsilon", "choose", *AVERAGE, *power))

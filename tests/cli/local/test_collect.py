@@ -173,6 +173,7 @@ def test_a_whole_collection(place: Path, run: Run, service: Callable[..., str]) 
     assert json.loads(run("local", "estimate", "--store", "reports.db", "--format", "json").out)["closed"] is True
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("place")
 def test_an_empty_task_has_no_estimate_and_a_second_collector_no_place(
     run: Run, service: Callable[..., str], spawn: Run

@@ -206,6 +206,7 @@ def test_the_example_says_what_it_needs() -> None:
     assert "without the Adult extract" in example()
 
 
+@pytest.mark.deep
 @needs_adult
 def test_the_example_runs() -> None:
     said = example(str(ADULT))

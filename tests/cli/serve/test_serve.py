@@ -68,6 +68,7 @@ def test_from_nothing_to_an_answer(project: Path, capsys: pytest.CaptureFixture[
     assert (one["name"], one["role"], one["disabled"]) == ("ana", "analyst", True)
 
 
+@pytest.mark.deep
 def test_the_demo_has_three_accounts_that_sign_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     process, url = start("--demo")
@@ -83,6 +84,7 @@ def test_the_demo_has_three_accounts_that_sign_in(tmp_path: Path, monkeypatch: p
     assert found == {role: role for role in ("analyst", "officer", "auditor")}
 
 
+@pytest.mark.deep
 def test_a_class_is_served_with_cards_and_gone_when_it_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))

@@ -80,6 +80,7 @@ def test_a_fit_is_charged_once_and_can_be_shown(run: Run) -> None:
     assert list(Path().glob(".*")) == []
 
 
+@pytest.mark.each(3)
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "marginals"])
 def test_methods(run: Run, method: str) -> None:
@@ -201,6 +202,7 @@ def test_one_column_follows_from_another(run: Run) -> None:
     assert len(rows) > 3
 
 
+@pytest.mark.deep
 def test_progress_is_for_terminals_only(here: Path, run: Run) -> None:
     words = ["synth", "fit", "--epsilon", "1", "--columns", "sex,age", "-o"]
     piped = run(*words, "piped.model")

@@ -101,6 +101,7 @@ def share(values: list[Any], test: Callable[[Any], bool]) -> float:
     return sum(map(test, values)) / len(values)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("households")
 def test_every_kind_of_column_from_end_to_end(run: Run) -> None:
     """Noise of a unit of three rows at epsilon 100 stays below a tenth of a share: false alarms below 1e-9 each."""
@@ -171,6 +172,7 @@ def test_questions_of_every_kind(run: Run) -> None:
     assert len(drawn.out.splitlines()) == 41
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("households")
 def test_a_unit_of_several_rows_pays_more_and_its_cap_is_noted(run: Run) -> None:
     """The same epsilon hides whole households of three rows: three times the noise of a row's, by public parameters."""

@@ -68,6 +68,7 @@ def test_a_private_page_states_its_cost(run: Run) -> None:
     assert run("synth", "report", "p.model", "--epsilon", "1", "-o", "r.html").code == 2  # it is there
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("fitted")
 def test_an_open_page_says_so_on_its_face(run: Run) -> None:
     done = run("synth", "report", "p.model", "--against", "census.parquet", "--non-private", "-o", "n.html", "-q")

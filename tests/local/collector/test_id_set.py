@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from sordino.core.noise.rng import Rng
 from sordino.local.collector.task_state import IdSet
 
 
+@pytest.mark.deep
 @given(st.lists(st.lists(st.integers(0, 40), max_size=12), max_size=30), st.integers(1, 9))
 def test_agrees_with_a_set_when_first_halves_clash(groups: list[list[int]], recent: int) -> None:
     seen, plain = IdSet(recent=recent), set[bytes]()

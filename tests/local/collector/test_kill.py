@@ -142,6 +142,7 @@ def _judge(store: str, envelope: Path, task: Task, acknowledged: list[bytes], un
     assert json.loads(opened.task("drinks").counts) == {"n": counts.n, "supports": list(counts.supports)}
 
 
+@pytest.mark.deep
 def test_a_kill_loses_nothing_and_counts_nothing_twice(tmp_path: Path) -> None:
     _crash(tmp_path, 1)
 

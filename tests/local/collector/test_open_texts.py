@@ -16,6 +16,7 @@ from sordino.local.collector.report_store import Store
 from sordino.local.collector.results import estimate_task, export_batch, find_task
 
 
+@pytest.mark.deep
 def test_texts_that_nobody_listed_are_found(store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """4,000 answers, 60% one text: its share lies in its interval (seeds are fixed), by the service and by the command."""
     protocol = HeavyHitters("abcdefghijklmnopqrstuvwxyz", length=4, epsilon=4)

@@ -54,7 +54,7 @@ def _estimates(shape: str, epsilon: float, n: int, runs: int) -> list[tuple[Any,
     return out
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_intervals_cover_whatever_the_distribution(shape: str) -> None:
     """94% or more at nominal 95: 9 groups of 40 runs, each group above .8, all together at least .94.
@@ -126,6 +126,7 @@ def _misses(epsilon: float, n: int, share: float, *, runs: int) -> float:
     return missed / runs
 
 
+@pytest.mark.deep
 def test_ends_are_at_nominal_width_where_the_distribution_leaves_no_slack() -> None:
     """5% of 1,500 intervals miss, within 4 deviations (.0056): more is too narrow, fewer is too wide."""
     for share in (0.1, 0.5):
@@ -153,6 +154,8 @@ def test_a_value_that_all_share_is_placed_within_a_few_bins() -> None:
         assert high - low < 0.1
 
 
+@pytest.mark.deep
+@pytest.mark.each(2)
 @pytest.mark.parametrize("edge", [0.0, 0.999])
 def test_means_at_the_edge_of_their_bins_are_covered_and_no_more_than_one_sided(edge: float) -> None:
     """Answers half a bin off their middles, of 4 bins: two-sided noise beside it would cover (1 + c) / 2. 5 deviations."""

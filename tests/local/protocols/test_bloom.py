@@ -58,6 +58,7 @@ def test_no_two_labels_of_any_cohort_pass_the_claims() -> None:
     assert math.log(worst) > 0.999 * made.epsilon  # some two labels share no bit
 
 
+@pytest.mark.deep
 def test_shares_are_unbiased_with_the_stated_variance_and_covered() -> None:
     """80 runs of 20 labels: each mean within 5.5 deviations; squared error over variance .85 to 1.15; 94% or more covered.
 

@@ -86,6 +86,7 @@ def _prefix(protocol: HeavyHitters, text: str, level: int) -> list[int]:
     return every[:level]
 
 
+@pytest.mark.deep
 def test_batches_have_the_law_of_words() -> None:
     """Each of 81 reports of 300,000 within 5.5 deviations of its probability: false alarms under 81 * 2 * 4e-8."""
     protocol, n = small(), 300_000
@@ -151,6 +152,7 @@ def _hits(protocol: HeavyHitters, share: float, *, n: int, runs: int) -> tuple[i
     return hit, false, miss
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("chance", "runs"),
     [(0.5, 20), *(pytest.param(chance, 50, marks=pytest.mark.deep) for chance in (0.5, 0.9))],

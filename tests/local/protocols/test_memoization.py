@@ -124,7 +124,7 @@ def test_a_batch_of_second_rounds_has_the_law_of_single_ones(name: str) -> None:
         assert abs(count - n * chance) < 5.4 * (n * chance * (1 - chance)) ** 0.5
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("name", ROUNDS)
 def test_the_estimate_over_devices_is_unbiased(name: str) -> None:
     """3,000 devices through both rounds; each share within 5 deviations: false alarm 14 * 6e-7 < 1e-5 a protocol."""
@@ -176,6 +176,7 @@ def test_the_permanent_answer_is_keyed_by_secret_task_epoch_and_answer() -> None
     assert permanent_answer(secret, tasks[0], 3) == permanent_answer(secret, task_of(rounds), 3)
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("name", ROUNDS)
 def test_two_answers_under_one_secret_are_randomised_by_coins_of_their_own(name: str) -> None:
     """A device whose file and mark were put back: both reports are true as often as independent ones (5.5 deviations)."""

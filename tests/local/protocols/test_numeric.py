@@ -71,7 +71,7 @@ def test_mse_over_formula_in_20000_runs(method: str) -> None:
         assert 0.9 < np.mean(errors**2) / (formula(method, 1, t) / 50) < 1.1
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @EVERY
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_mean_intervals_cover(method: str, about: str) -> None:
@@ -91,7 +91,7 @@ def test_mean_intervals_cover(method: str, about: str) -> None:
     assert min(held) > 0.85
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @EVERY
 @pytest.mark.parametrize("epsilon", [0.5, 1, 3])
 def test_mean_epsilon_is_at_most_the_claim(method: str, epsilon: float) -> None:

@@ -121,6 +121,7 @@ def http_tools(arguments: list[str], **environment: str) -> Iterator[tuple[str, 
         process.communicate()
 
 
+@pytest.mark.deep
 def test_a_far_server_is_offered_over_http_to_who_has_the_token(tmp_path: Path) -> None:
     async def run(url: str, token: str) -> None:
         http = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60)

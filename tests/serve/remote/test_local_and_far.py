@@ -48,7 +48,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
         yield near, far
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_question_is_the_same_near_and_far(pair: tuple[Any, Any], name: str) -> None:
     near, far = (one.table("people") for one in pair)

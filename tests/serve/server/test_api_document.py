@@ -83,7 +83,8 @@ def without_items(node: Any, place: str = "") -> list[str]:
     return [place, *below] if lacking else below
 
 
-def test_a_value_of_another_type_is_refused_by_its_key(server: Served) -> None:
+@pytest.mark.parametrize("most", [1, pytest.param(6, marks=pytest.mark.deep)])
+def test_a_value_of_another_type_is_refused_by_its_key(server: Served, most: int) -> None:
     """Of each body and each key: what the document does not allow there is refused, and never an unexpected error."""
     document = document_of(server.app)
     examples: dict[str, Any] = {"string": "x", "number": 2, "integer": 2, "boolean": True, "object": {}, "array": []}
@@ -95,9 +96,10 @@ def test_a_value_of_another_type_is_refused_by_its_key(server: Served) -> None:
                 stated = {
                     name: schema["properties"][name].get("enum", ["x" * 12])[0] for name in schema.get("required", ())
                 }
-                for example in examples.values():
-                    if Draft202012Validator(of).is_valid(example) or key == "question":
-                        continue
+                if key == "question":
+                    continue
+                wrong = [e for e in examples.values() if not Draft202012Validator(of).is_valid(e)]
+                for example in wrong[:most]:
                     answer = server.send(
                         method.upper(), re.sub(r"\{\w+\}", "1", path), who="ola", json={**stated, key: example}
                     )

@@ -41,6 +41,7 @@ def bearer(server: Served, who: str) -> dict[str, str]:
     return {"authorization": f"Bearer {server.tokens[who]}"}
 
 
+@pytest.mark.deep
 @pytest.mark.attack("stop everybody with wrong passwords", source="CWE-400; CWE-770")
 def test_a_hundred_sign_ins_at_once_leave_every_route_answerable(
     server: Served, monkeypatch: pytest.MonkeyPatch
@@ -237,6 +238,7 @@ def test_more_questions_than_a_batch_holds_are_too_large(server: Served) -> None
             assert (answer.status_code, "at most 1,000 questions" in answer.json()["detail"]) == (413, True)
 
 
+@pytest.mark.each(2)
 @pytest.mark.attack("keep the server busy with plans for nobody", source="CWE-400; CWE-404")
 @pytest.mark.parametrize("path", ["/v1/plan", "/v1/ask"])
 def test_planning_stops_when_whoever_asked_has_gone(server: Served, monkeypatch: pytest.MonkeyPatch, path: str) -> None:

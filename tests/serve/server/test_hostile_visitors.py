@@ -60,6 +60,7 @@ BODIES: tuple[bytes, ...] = (
 )
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("path", ["/v1/plan", "/v1/ask"])
 def test_bodies_of_every_shape_are_refused(server: Served, path: str) -> None:
     for body in BODIES:

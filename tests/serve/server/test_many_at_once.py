@@ -109,6 +109,7 @@ def test_64_analysts_overspend_nothing_and_none_starves(tmp_path: Path) -> None:
         )  # each was answered by the time that it was its turn five times
 
 
+@pytest.mark.each(8)
 @pytest.mark.parametrize("number", [6, pytest.param(30, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("store", ["a file", "a server"])
 def test_equal_keys_at_two_servers_get_one_answer_for_one_charge(

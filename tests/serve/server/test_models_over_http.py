@@ -122,6 +122,7 @@ def test_an_evaluation_is_one_charge_and_its_page_stays(server: Served) -> None:
     assert len(server.service.ledger("people").charges()) == 2
 
 
+@pytest.mark.deep
 def test_an_evaluation_above_the_threshold_waits(tmp_path: Path) -> None:
     with served(tmp_path, serve="approve_above = {epsilon = 0.4}") as server:
         at = f"/v1/models/{wait_for(server, fit(server).json()['id'])['model']}/evaluations"
@@ -215,6 +216,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.deep
 def test_what_a_killed_server_left_is_stopped_at_once_unless_another_serves(tmp_path: Path) -> None:
     """The kernel releases a dead server's lock on the store; a living one's is found taken, by the workbench too."""
     with served(tmp_path) as server:

@@ -56,6 +56,7 @@ def hold(stack: ExitStack, port: int, count: int, sent: bytes = b"") -> None:
             one.sendall(sent)
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "burn other people's budget with idle sockets",
     source="found from outside in November 2026; slow connections that hold a server: Slowloris, 2009",

@@ -40,6 +40,7 @@ def wait_for(server: Served, job: int) -> dict[str, Any]:
     raise AssertionError("the job did not end")
 
 
+@pytest.mark.each(9)
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_is_one_charge_and_its_predictions_are_free(name: str, server: Served, tmp_path: Path) -> None:
     body = {"model": name, "epsilon": "0.4", **FITS[name]}

@@ -140,7 +140,7 @@ OTHER_TWO = f"{ONE}; SELECT AVG(age) AS a FROM people"
 FIT = {"table": "people", "method": "independent", "columns": ["age", "sex"], "epsilon": "0.1"}
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("first", [ONE, TWO, "a fit"])
 @pytest.mark.parametrize(
     "second", [ONE, TWO, OTHER_TWO, f"{TWO}; {ONE}", f"{TWO}; {TWO}", "a fit", "a dearer list", "a longer list"]
@@ -172,6 +172,7 @@ def test_a_key_names_one_question_one_list_or_one_job(first: str, second: str, s
     assert charges() == before
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("sql", [ONE, TWO])
 def test_the_id_that_an_answer_states_names_the_same_question(sql: str, server: Served) -> None:
     longest = "k" * 200

@@ -154,6 +154,7 @@ PERIODS: list[tuple[str, str]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("period", "words"), PERIODS)
 def test_a_period_that_cannot_be_released_begins_no_job(server: Served, period: str, words: str) -> None:
     server.send("POST", "/v1/series", json=OPEN | {"start": "2026-11-01"})

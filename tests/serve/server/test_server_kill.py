@@ -18,6 +18,7 @@ from sordino.core.ledger.ledger import Ledger
 from sordino.core.loss import PureDP
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("where", ["before the data is read", "before the answer leaves"])
 def test_a_retried_ask_is_one_charge_and_one_answer(
     tmp_path: Path, project: tuple[Path, str], servers: Servers, where: str

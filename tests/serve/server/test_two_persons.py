@@ -163,6 +163,7 @@ def test_a_statement_counts_under_each_table_that_it_asks_about(tmp_path: Path) 
         assert [spent(ben, table)["epsilon"] for table in ("people", "calls")] == [Fraction("0.1"), Fraction("0.3")]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("store", ["a file", "a server"])
 def test_a_day_is_summed_over_all_servers_of_a_store(
     store: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

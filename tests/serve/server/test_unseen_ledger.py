@@ -27,6 +27,7 @@ PRICES: dict[str, Callable[[Served], str]] = {
 }
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("price", PRICES.values(), ids=PRICES)
 def test_a_price_says_that_this_machine_never_saw_the_ledger(
     server: Served, state: Path, price: Callable[[Served], str]

@@ -199,6 +199,7 @@ def test_what_is_no_class_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_the_targets_are_tossed_fairly(tmp_path: Path) -> None:
     """Of 200 coins 60 to 140 say in: 5.6 standard deviations, missed less often than 1 in 10^7; each is as the table says."""
     with lesson(tmp_path, students=200, epsilon="ln3", rows=5000) as room:

@@ -60,6 +60,7 @@ def sign_in(page: Any, address: str, name: str) -> None:
     page.wait_for_url(f"{address}/")
 
 
+@pytest.mark.deep
 def test_the_keyboard_alone_asks(browser: Any, site: tuple[Served, str]) -> None:
     server, address = site
     page, complaints = open_page(browser, address)

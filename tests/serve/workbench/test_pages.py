@@ -118,6 +118,7 @@ def test_nobody_signs_in_by_a_form_of_another_site(server: Served) -> None:
     assert "set-cookie" not in wrong.headers
 
 
+@pytest.mark.deep
 def test_pages_are_for_those_who_signed_in(server: Served) -> None:
     person = person_of(server)
     for path in (*PAGES, "/desk", "/desk/audit", "/desk/board"):

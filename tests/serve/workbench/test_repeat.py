@@ -118,7 +118,7 @@ def check(site: tuple[Served, Person, str], charge: str, monkeypatch: pytest.Mon
         assert [(o.name, o.mechanism) for o in made.outputs] == [(o.name, o.mechanism) for o in first.outputs]
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_in_sql_is_exported_and_repeated(
     site: tuple[Served, Person, str], kind: str, monkeypatch: pytest.MonkeyPatch
@@ -128,6 +128,7 @@ def test_an_answer_in_sql_is_exported_and_repeated(
     check(site, answer.json()["charge"], monkeypatch)
 
 
+@pytest.mark.deep
 def test_each_of_a_batch_is_repeated_at_its_own_loss(
     site: tuple[Served, Person, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

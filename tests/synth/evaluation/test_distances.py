@@ -50,6 +50,7 @@ def test_an_evaluation_is_private_or_says_on_its_face_that_it_is_not() -> None:
     assert math.isclose(openly.to_dict()["means"]["2"], openly.mean(2))
 
 
+@pytest.mark.deep
 def test_an_evaluation_against_a_file_is_that_against_its_rows(tmp_path: Path) -> None:
     """A CSV or Parquet file, read through the only room that may, gives the figures of its rows, marked NOT PRIVATE."""
     model = synth.fit(small_source(), epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
@@ -66,7 +67,7 @@ def test_an_evaluation_against_a_file_is_that_against_its_rows(tmp_path: Path) -
         synth.evaluate(model, against=tmp_path / "none.csv", non_private=True)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-9"}, {"rho": "0.1"}], ids=str)
 def test_a_private_evaluation_is_one_release_of_distances_at_its_whole_loss(loss: dict[str, Any]) -> None:
     model = synth.fit(small_source(), epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))
@@ -80,6 +81,7 @@ def test_a_private_evaluation_is_one_release_of_distances_at_its_whole_loss(loss
         assert session.spent() == session.allowed()
 
 
+@pytest.mark.deep
 def test_the_table_itself_lies_at_no_distance_and_another_far() -> None:
     """The scale: a model of the same rows is near 0, rows of nothing but one value near 1 (total variation)."""
     model = synth.fit(small_source(), rho=10**6, rng=sd.Rng.seeded(2))

@@ -129,7 +129,7 @@ class Strict:
 PARTS: dict[str, Any] = {"correlations": True, "workload": [("age", "pay")], "predict": "rich"}
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("named", [(), ("correlations",), ("workload", "predict"), tuple(PARTS)], ids=str)
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": "0.7", "delta": "1e-9"}, {"rho": "0.3"}], ids=str)
 def test_an_evaluation_only_queries_and_its_parts_cost_the_whole(
@@ -194,6 +194,7 @@ def test_what_cannot_be_asked_is_refused_before_the_charge(both: Both) -> None:
     assert data.spent == sd.PureDP(0)
 
 
+@pytest.mark.deep
 def test_an_evaluation_is_drawn(both: Both) -> None:
     table, model, path = both
     openly = sd.synth.evaluate(model, against=path, non_private=True, rows=500)

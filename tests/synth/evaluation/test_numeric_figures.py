@@ -95,6 +95,7 @@ def privately(model: synth.Model) -> synth.Evaluation:
     return evaluate(model, against=protect(TABLE, DOMAIN, budget=sd.PureDP(10**9)), epsilon=10**6)
 
 
+@pytest.mark.deep
 def test_open_figures_are_those_of_the_rows(openly: synth.Evaluation) -> None:
     numbers = {n: TABLE[n].to_numpy().astype(float) for n in ("age", "pay", "bill")}
     assert openly.pearson is not None
@@ -137,6 +138,7 @@ def test_open_figures_are_those_of_the_rows(openly: synth.Evaluation) -> None:
     assert openly.exact
 
 
+@pytest.mark.deep
 def test_private_figures_are_the_open_ones_but_for_the_noise(
     openly: synth.Evaluation, privately: synth.Evaluation
 ) -> None:
@@ -225,6 +227,7 @@ def test_the_page_has_every_part(kind: str, model: synth.Model, request: pytest.
     assert {q["level"] for q in plain["distributions"][0]["quantiles"]} == set(LEVELS)
 
 
+@pytest.mark.deep
 def test_a_column_that_one_bin_of_the_model_hides_is_seen() -> None:
     """A model of the declared bounds alone has half of the rows in one run: quantiles and correlations say so."""
     even = TABLE.set_column(1, "pay", pa.array(np.random.default_rng(2).uniform(0, 8_000, TABLE.num_rows).round(2)))

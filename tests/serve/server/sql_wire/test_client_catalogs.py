@@ -105,6 +105,7 @@ BOUND: list[tuple[str, tuple[Any, ...], Any]] = [
 ]
 
 
+@pytest.mark.each(6)
 @pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
 @pytest.mark.parametrize(
     ("condition", "values", "meets"), BOUND, ids=lambda case: "" if callable(case) else str(case)[:40]
@@ -311,6 +312,7 @@ def test_releases_are_listed_with_cost_and_time(port: Port) -> None:
     assert datetime.datetime.fromisoformat(last["time"])
 
 
+@pytest.mark.deep
 def test_asyncpg_asks_through_a_pool(port: Port) -> None:
     asyncpg = pytest.importorskip("asyncpg")
     options = port.options()

@@ -576,6 +576,7 @@ CONNECTING: dict[str, tuple[str, list[tuple[Any, ...]] | int]] = {
 }
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("what", [*ASKED, *CONNECTING])
 def test_what_a_client_asks_is_answered(port: Port, what: str) -> None:
     text, expected = (ASKED | CONNECTING)[what]

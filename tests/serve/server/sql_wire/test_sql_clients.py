@@ -47,6 +47,7 @@ def epsilon_left(port: SqlPort, who: str = "ana") -> float:
     return float({row[1]: row[4] for row in rows}[who].split(": ")[1].rstrip("}"))
 
 
+@pytest.mark.deep
 def test_psql_describes_the_declaration(port: SqlPort) -> None:
     done = psql(port, "\\dt\n\\d people\n\\d+ people\n\\d nothing\n\\l\n\\dn\n\\conninfo\n")
     assert "| people | table | sordino" in done.stdout
@@ -200,6 +201,7 @@ def test_a_transaction_gives_nothing_back_and_says_so(port: SqlPort) -> None:
             connection.execute(COUNT.encode())
 
 
+@pytest.mark.deep
 def test_sqlalchemy_and_pandas(port: SqlPort) -> None:
     options = port.options(options="-c sordino.epsilon=0.01")
     engine = sa.create_engine("postgresql+psycopg://", connect_args=options)
