@@ -18,9 +18,8 @@ WORKERS ?= 3
 # Files are handed out in the order that tests/conftest.py gives them: those that take long come first.
 SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # docs/engines.md needs a PostgreSQL server: tests/ask/engines/test_postgres.py runs it against a real one.
-# Of docs/tour the quick pages run as doctests, and all as notebooks in the deep tests: tests/docs/test_tours.py.
-# docs/models.md is one fit after another, for nine seconds: a deep test of tests/docs/test_pages.py runs it.
-DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md --ignore=docs/models.md --ignore=docs/tour --ignore=examples/schedule/airflow_dag.py
+# tests/docs/test_tours.py runs docs/tour, on Adult.
+DOCTESTS := --doctest-modules --doctest-glob="*.md" --ignore=docs/engines.md --ignore=docs/tour --ignore=examples/schedule/airflow_dag.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where it is set, each command that a test starts would compile the package again: half a second, a hundred times.

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import sordino as sd
 from places import ROOT
@@ -95,11 +92,3 @@ def test_the_files_of_the_journey_of_a_question_exist() -> None:
         for path in paths:
             # a name alone stands in the folder of the file before it
             assert (source / path).exists() or (source / "ask" / "engines" / path).exists(), path
-
-
-@pytest.mark.deep
-def test_the_page_of_models_prints_what_it_shows() -> None:
-    """`make test` runs every other page; what this one fits it fits in tests/models, at a smaller price."""
-    ran = doctest.testfile(str(ROOT / "docs" / "models.md"), module_relative=False)
-    assert ran.attempted > 40
-    assert ran.failed == 0

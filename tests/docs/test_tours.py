@@ -1,6 +1,6 @@
 """The tours as notebooks: every cell runs and prints what its page shows, pictures show, no path of this machine is there.
 
-A kernel takes as long as five tours, so `make test` runs the quick ones as doctests, and the deep tests build all notebooks.
+A kernel takes as long as all of them, so `make test` runs them as doctests, and the deep tests build the notebooks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,6 @@ import pytest
 from places import ADULT, ROOT, needs_adult
 
 TOURS = [page for page in sorted((ROOT / "docs" / "tour").glob("*.md")) if page.name != "README.md"]
-# Of 20 s of processor time that the statements of all tours take, these take five.
-QUICK = (
-    "choosing-epsilon",
-    "gradient-descent",
-    "local-and-global-sensitivity",
-    "randomised-response",
-    "re-identification",
-)
 MOST_BYTES = 800_000
 
 
@@ -58,16 +50,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return build(tmp_path_factory.mktemp("tours"), ADULT)
 
 
-def list_quick_tours() -> list[Any]:
-    """Return the quick tours, those on Adult marked: they show its numbers, which a generated census has not."""
-    pages = [page for page in TOURS if page.stem in QUICK]
+def list_tours() -> list[Any]:
+    """Return the tours, those on Adult marked: they show its numbers, which a generated census has not."""
     return [
         pytest.param(page, id=page.stem, marks=[needs_adult] * ("load_adult" in page.read_text(encoding="utf-8")))
-        for page in pages
+        for page in TOURS
     ]
 
 
-@pytest.mark.parametrize("page", list_quick_tours())
+@pytest.mark.parametrize("page", list_tours())
 def test_a_tour_prints_what_its_page_shows(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SORDINO_ADULT", str(ADULT))
     ran = doctest.testfile(str(page), module_relative=False)

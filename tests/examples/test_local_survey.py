@@ -5,12 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from places import ROOT
 
 
-@pytest.mark.deep
 def test_the_survey_example_runs() -> None:
     script = ROOT / "examples" / "local_survey.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False)

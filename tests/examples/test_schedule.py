@@ -103,7 +103,6 @@ def test_a_day_that_is_run_twice_is_charged_once(project: Path, capsys: pytest.C
     assert len(charges(project)) == 4
 
 
-@pytest.mark.deep
 def test_a_run_that_was_killed_goes_on_where_it_stopped(project: Path) -> None:
     """Killed as soon as its first table is there, wherever it then is, the next run ends with one charge a table."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -165,7 +164,6 @@ def commands_of_airflow() -> list[str]:
     return [scope[name].replace("{{ ds }}", DAY) for name in ("RELEASE", "BACKUP")]
 
 
-@pytest.mark.deep
 @pytest.mark.each(3)
 @pytest.mark.parametrize("source", [commands_of_cron, commands_of_systemd, commands_of_airflow])
 def test_each_schedule_releases_a_day_once_and_backs_it_up(source: Callable[[], list[str]], project: Path) -> None:

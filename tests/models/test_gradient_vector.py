@@ -8,7 +8,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -689,7 +689,8 @@ def test_intervals_reach_as_far_as_the_law_of_the_noise(excess: float, deviation
 def test_a_coefficient_of_few_laplace_draws_has_their_kurtosis() -> None:
     """The excess kurtosis of a Laplace draw is 3, that of a sum of two alike half of it, and of normal draws 0."""
     compiled = compile_steps(question(numbers="a", categories=""), DOMAIN)
-    shown = replace(_Curvature.none(2), hidden=np.zeros((2, 2)), moments=SimpleNamespace(laplace=True))
+    drawn, normal_law = cast(Any, SimpleNamespace(laplace=True)), cast(Any, SimpleNamespace(laplace=False))
+    shown = replace(_Curvature.none(2), hidden=np.zeros((2, 2)), moments=drawn)
     frame = Frame((0,), (compiled.columns.numbers[0].width,), Fraction(4))
     for draws, excess in (([1.0, 0.0], 3.0), ([1.0, 1.0], 1.5), ([3.0, 1.0], 2.46)):
         parts = dict(shown.deviations(compiled, frame, np.array([[0.0, 0.0], draws]), np.zeros(2)))
@@ -698,7 +699,7 @@ def test_a_coefficient_of_few_laplace_draws_has_their_kurtosis() -> None:
     rest = np.array([0.0, 1.0])
     parts = dict(shown.deviations(compiled, frame, np.array([[0.0, 0.0], [1.0, 0.0]]), rest))
     assert float(parts["kurtosis of coefficient 1"] or 0) == pytest.approx(0.75)
-    normal = replace(shown, moments=SimpleNamespace(laplace=False))
+    normal = replace(shown, moments=normal_law)
     parts = dict(normal.deviations(compiled, frame, np.array([[0.0, 0.0], [1.0, 0.0]]), np.zeros(2)))
     assert parts["kurtosis of coefficient 1"] == 0
 
