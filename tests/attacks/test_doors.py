@@ -254,8 +254,7 @@ def test_averaging_ends_at_the_cap_of_any_door(door: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.attack("replay a request id")
-@pytest.mark.deep
-@pytest.mark.parametrize("processes", [2, 6])
+@pytest.mark.parametrize("processes", [2, pytest.param(6, marks=pytest.mark.deep)])
 def test_commands_at_once_with_one_request_id_are_one_charge_and_one_answer(tmp_path: Path, processes: int) -> None:
     """Each is told the stored answer, or that the charge of this id has none yet."""
     with open_door("command line", tmp_path, people()) as opened:

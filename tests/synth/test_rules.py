@@ -176,7 +176,6 @@ def test_rules_that_share_columns_leave_each_its_shape() -> None:
         assert row["closed"] is None or row["opened"] <= row["closed"] <= row["due"]
 
 
-@pytest.mark.deep
 def test_no_loss_is_spent_on_a_column_that_follows_from_another() -> None:
     """The fit asks nothing of it, and answers about it as exactly as about the other."""
     data, domain, rules = people(1500)

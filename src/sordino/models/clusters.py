@@ -81,7 +81,8 @@ class ClustersModel(PricedModel):
     """k-means: `centers` (clusters, columns) in the columns' units, and `shares` of the rows in each cluster.
 
     `spread` is the mean squared distance to the nearest center, in the units in which distances were measured: the columns' own,
-    or, where they were scaled, of their declared ranges.
+    or, where they were scaled, of their declared ranges. Of up to five columns it is that of rows drawn from a private model,
+    which noise puts between clusters: at an epsilon of 1, 8,000 rows in two columns had up to 1.7 times their own.
     """
 
     predictors: Predictors

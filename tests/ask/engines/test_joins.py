@@ -152,7 +152,6 @@ def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it()
     assert max(r[0] for r in swapped) == 1
 
 
-@pytest.mark.deep
 @pytest.mark.each(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_units_of_many_rows_move_by_their_cap_times_the_public_rows(seed: int) -> None:

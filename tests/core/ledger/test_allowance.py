@@ -349,7 +349,6 @@ def test_a_curator_refuses_a_question_beyond_its_years_allowance() -> None:
         )
 
 
-@pytest.mark.deep
 def test_the_path_of_a_budget_under_its_allowance() -> None:
     clock = Clock()
     ledger = open_ledger(clock)
