@@ -447,9 +447,16 @@ def test_a_fit_by_form_keeps_the_rules_that_are_declared_ticked_and_written(tmp_
     assert made.service.ledger("people").charges() == []
     wait_for(person, person.post("/models/fit", **fit).headers["location"])
     drawn = csv.DictReader(io.StringIO(person.post("/models/1/sample", rows="200").text))
-    starts_ends = [(int(row["start"]), int(row["end"]), row["sex"]) for row in drawn]
-    assert len(starts_ends) == 200
-    assert all(3 <= start <= min(end, 15) and (sex == "f" or end >= 10) for start, end, sex in starts_ends)
+    people = list(drawn)
+    assert len(people) == 200
+    # A missing cell, which noise brings into one fit of a hundred, breaks no rule: as in SQL's CHECK.
+    starts = [int(row["start"]) for row in people if row["start"]]
+    starts_ends = [(int(row["start"]), int(row["end"])) for row in people if row["start"] and row["end"]]
+    ends_of_men = [int(row["end"]) for row in people if row["sex"] == "m" and row["end"]]
+    assert len(starts_ends) > 100
+    assert all(3 <= start <= 15 for start in starts)
+    assert all(start <= end for start, end in starts_ends)
+    assert min(ends_of_men) >= 10
     made.service.close()
 
 
