@@ -6,6 +6,7 @@ Everything here is post-processing of released numbers; the intervals are the mo
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from sordino.core.release import Key, Output, Release
 from sordino.core.release_exports import label_kind
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats
 from sordino.synth.equivalence_classes import ClassGrid, Dependencies, class_grid, predicates_of
-from sordino.synth.error_law import ErrorLaw, kind_of, vary_parted
+from sordino.synth.error_law import ErrorLaw, kind_of, vary_coupled, vary_parted
 from sordino.synth.expression_eval import ColumnCells, evaluate_condition, evaluate_number, names_in, text_values
 from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
@@ -317,7 +318,7 @@ class _Sums:
         What lies within a measured table comes of the measured counts, all else of the model.
         """
         sums = self._sum(values)
-        parted = self._parted(values)
+        parted = self._parted(values) + self._coupled(values)
         deviation = np.sqrt(np.square(self._deviation(values)) + parted)
         known = np.zeros(self.sizes if self.groups is not None else 1, dtype=bool)
         if not self.exact or not self.chosen:
@@ -342,6 +343,51 @@ class _Sums:
     def _deviation(self, values: Any) -> Floats:
         cell_weights = np.broadcast_to(self.inside * values, self.grid.shape)
         return self.parts.errors.deviation(self.chosen, self.grid.members, cell_weights, self.groups, self.sizes)
+
+    def _coupled(self, values: Any) -> Floats:
+        """Return, by group, the variance of what dependence within the cells of measured pairs adds."""
+        shape = self.grid.shape
+        weight = np.broadcast_to(self.weight, shape).ravel()
+        weighted = weight * np.broadcast_to(self.inside * values, shape).ravel()
+        groups = np.zeros(weight.size, dtype=np.int64)
+        if self.groups is not None:
+            groups = np.broadcast_to(self.groups, shape).ravel()
+        cells = np.flatnonzero((weighted != 0.0) & (groups >= 0))
+        cells = cells[np.argsort(groups[cells], kind="stable")]
+        ends = np.flatnonzero(np.diff(groups[cells], append=-1)) + 1
+        variance = np.zeros(self.sizes if self.groups is not None else 1)
+        for axes in itertools.combinations(range(len(shape)), 2):
+            pair = [self.chosen[axis] for axis in axes]
+            if not any(set(pair) <= set(table) for table in self.parts.measured):
+                continue
+            if not all(self.parts.columns[column].ordered for column in pair):
+                continue
+            shares = [self._class_shares(axis) for axis in axes]
+            # Where each code lies in one class, nothing within a cell is asked for.
+            if any(np.all((share == 0.0) | (share == 1.0)) for share in shares):
+                continue
+            sizes = [c.size for c in self.parts.codes]
+            table = joint(self.parts.field, pair, sizes, [np.eye(sizes[column]) for column in pair])
+            classes = [np.unravel_index(np.arange(weight.size), shape)[axis] for axis in axes]
+            places = classes[0] * shape[axes[1]] + classes[1]
+            size = (shape[axes[0]], shape[axes[1]])
+            rows = np.bincount(places, weight, math.prod(size)).reshape(size)
+            for part in np.split(cells, ends[:-1]) if len(cells) else []:
+                sums = np.bincount(places[part], weighted[part], math.prod(size)).reshape(size)
+                # Classes of which the group has none count for nothing.
+                first, second = (np.flatnonzero(sums.any(axis=axis)) for axis in (1, 0))
+                means = sums[np.ix_(first, second)] / rows[np.ix_(first, second)].clip(1e-300)
+                variance[groups[part[0]]] += vary_coupled(means, table, (shares[0][:, first], shares[1][:, second]))
+        return variance
+
+    def _class_shares(self, axis: int) -> Floats:
+        """Return the share of each code's rows in each class of an axis."""
+        column = self.chosen[axis]
+        codes = self.parts.codes[column]
+        sums = np.zeros((codes.size, self.grid.shape[axis]))
+        np.add.at(sums, (codes.codes, self.grid.members[axis]), self.parts.within[column])
+        totals = sums.sum(axis=1, keepdims=True)
+        return np.divide(sums, totals, out=np.zeros(sums.shape), where=totals > 0.0)
 
     def _parted(self, values: Any) -> Floats:
         """Return, by group, the variance of what parted runs miss: a condition meets a share of their rows."""

@@ -187,6 +187,41 @@ def kind_of(columns: Sequence[int], measured: frozenset[tuple[int, ...]]) -> str
     return "unmeasured" if len(distinct) == 2 else "many"
 
 
+def vary_coupled(values: Floats, table: Floats, classes: tuple[Floats, Floats]) -> float:
+    """Return the variance of what a weighted count of two ordered columns misses by dependence within cells of their table.
+
+    `values` are the weights by class of each column, `table` the counts by code of each, and `classes` the share of each code's
+    rows in each class (codes x classes). A model takes the columns for independent within a cell. If they are not, with the
+    mean square contingency phi^2, the n rows of the cell add at most n phi ||f|| to the count (Cauchy and Schwarz), f being the
+    weights there less what either column explains. How far columns of numbers depend within a cell is told by the cells beside
+    it: phi^2 is the largest of the fourfold tables that the cell makes with its neighbors.
+    """
+    by_row = classes[0] @ values
+    by_column = values @ classes[1].T
+    squares = (
+        classes[0] @ np.square(values) @ classes[1].T
+        - classes[0] @ np.square(by_column)
+        - np.square(by_row) @ classes[1].T
+        + np.square(by_row @ classes[1].T)
+    )
+    variance: float = float((np.square(table) * _contingency(table) * np.maximum(squares, 0.0)).sum())
+    return variance
+
+
+def _contingency(table: Floats) -> Floats:
+    """Return about the mean square contingency within each cell: the largest of the fourfold tables with its neighbors."""
+    largest = np.zeros(table.shape)
+    first, right, below, last = table[:-1, :-1], table[:-1, 1:], table[1:, :-1], table[1:, 1:]
+    margins = (first + right) * (below + last) * (first + below) * (right + last)
+    squared = np.divide(
+        np.square(first * last - right * below), margins, out=np.zeros(first.shape), where=margins > 0.0
+    )
+    for rows in (slice(None, -1), slice(1, None)):
+        for columns in (slice(None, -1), slice(1, None)):
+            largest[rows, columns] = np.maximum(largest[rows, columns], squared)
+    return largest
+
+
 def vary_parted(column: EncodedColumn, keys: Codes, share: float, rows: Floats, shares: Floats) -> Floats:
     """Return the variance of the share of the `rows` of some runs (`keys`) that meets a condition, about what is expected.
 

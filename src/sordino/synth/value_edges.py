@@ -45,6 +45,8 @@ _CLEAR = 1.0
 # mean deviation is not far.
 _TAIL = 1.5
 _NEAR = 0.5
+# A run that ends so many times farther from the median than it begins is cut from its near end on.
+_STEEP = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,13 @@ def _tail_cuts(runs: CountedRuns) -> set[int]:
     highs = lows + runs.widths
     distance = max(float(shown @ np.abs(runs.middles - median)) / total * _NEAR, 1.0)
     near = np.where((lows <= median) & (median < highs), 0.0, np.minimum(abs(lows - median), abs(highs - median)))
-    far = np.maximum(abs(lows - median), abs(highs - median)) > _TAIL * np.maximum(near, distance)
+    end = np.maximum(abs(lows - median), abs(highs - median))
+    far = end > _TAIL * np.maximum(near, distance)
+    # By its middle a run that holds rows and reaches to a wide bound would lie where nearly none of them does.
+    steep = (shown > 0) & (near > 0) & (end > _STEEP * near)
+    if steep.any():
+        far |= steep
+        distance = min(distance, float(near[steep].min()))
     cuts: set[int] = set()
     while distance < max(median - runs.edges[0], runs.edges[-1] - median):
         for cut in (round(median - distance), round(median + distance)):
