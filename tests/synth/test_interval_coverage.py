@@ -21,7 +21,7 @@ from sordino.ask.queries.expressions.expr import col
 from sordino.core.neighbors import Neighbors
 from sordino.synth import contrasts
 from sordino.synth.encoded_column import encode_columns
-from sordino.synth.error_law import ColumnNoise, ErrorLaw
+from sordino.synth.error_law import ColumnNoise, ErrorLaw, measure_interactions, vary_coupled
 from synth.support import Source
 
 ROWS = 20_000
@@ -335,6 +335,39 @@ def _part(cells: Any, shares: list[Any], chosen: tuple[int, ...]) -> Any:
         mean = (cells * share.reshape(along)).sum(axis=axis, keepdims=True)
         cells = cells - mean if axis in chosen else mean
     return cells
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32 - 1), sizes=st.tuples(st.integers(1, 6), st.integers(1, 6)))
+def test_dependence_within_a_cell_moves_no_count_further_than_stated(seed: int, sizes: tuple[int, int]) -> None:
+    """Cauchy and Schwarz, for one cell of any dependence: |miss| <= phi ||f||, which a dependence that f itself makes attains."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=sizes)
+    shares = [rng.dirichlet(np.ones(n))[None, :] for n in sizes]
+    product = shares[0].T * shares[1]
+    square = float(measure_interactions(values, (shares[0], shares[1]))[0, 0])
+
+    def both(any_dependence: Any) -> tuple[float, float]:
+        beyond = product * _part(any_dependence, [share[0] for share in shares], (0, 1))
+        contingency = float((np.square(beyond) / product.clip(1e-300)).sum())
+        return float((beyond * values).sum()), math.sqrt(contingency * square)
+
+    moved, most = both(rng.normal(size=sizes))
+    assert abs(moved) <= most * (1 + 1e-9) + 1e-9
+    moved, most = both(values)
+    assert moved == pytest.approx(most, abs=1e-7)
+
+
+def test_how_far_columns_depend_within_cells_is_told_by_the_cells_beside() -> None:
+    """On a diagonal all rows of a cell may lie at its corners: n^2 (1/4)^2. Where nothing depends, or no cell is cut: 0."""
+    halves = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]])
+    wholes = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])[:, [0, 2]]
+    corner = np.zeros((4, 4))
+    corner[0, 0] = 1.0
+    assert vary_coupled(corner, np.diag([100.0, 100.0]), (halves, halves)) == pytest.approx(100.0**2 / 16)
+    assert vary_coupled(corner, np.full((2, 2), 50.0), (halves, halves)) == 0.0
+    assert vary_coupled(corner[:, [0, 2]], np.diag([100.0, 100.0]), (halves, wholes)) == 0.0
+    assert vary_coupled(np.ones((4, 4)), np.diag([100.0, 100.0]), (halves, halves)) == pytest.approx(0.0, abs=1e-9)
 
 
 @pytest.mark.deep

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -23,7 +24,7 @@ from sordino.synth.encoded_column import EncodedColumn, encode_columns, encode_t
 from sordino.synth.measurement import FitSession, open_session
 from sordino.synth.model_file import encode, read, write
 from sordino.synth.one_way_marginals import most_runs, spread_tail
-from sordino.synth.value_edges import CountedRuns, edge_levels, find_edges, level_information, weigh_runs
+from sordino.synth.value_edges import CountedRuns, cut_tails, edge_levels, find_edges, level_information, weigh_runs
 from synth.support import Source
 
 ROWS = 20_000
@@ -375,9 +376,26 @@ def test_equal_runs_reach_both_bounds() -> None:
     assert not column.with_edges(edges).equally_cut
 
 
-@pytest.mark.parametrize("seeds", [(1,), pytest.param((1, 2, 3), marks=pytest.mark.deep)], ids=str)
-def test_intervals_hold_where_a_condition_parts_runs(seeds: tuple[int, ...]) -> None:
-    """Of 95% intervals of ranges of skewed columns, 26% to 51% covered: half of a column lay in one run of equal width."""
+def test_a_run_that_reaches_to_a_wide_bound_is_cut_from_its_near_end() -> None:
+    """By its middle, 6,500, the last run's 40 rows of 1,000 would put half of all deviation where no row is: it stayed whole."""
+    edges = (0, 10, 20, 13_000, 13_000)
+    counts = np.array([480.0, 480.0, 40.0, 0.0])
+    runs = CountedRuns(edges, counts, np.arange(4), 0.0, np.full(4, 1.0))
+    cuts = sorted(cut for cut in cut_tails(runs) if cut > 20)
+    assert cuts[0] < 40
+    assert all(later <= 1.6 * before for before, later in itertools.pairwise(cuts[2:]))
+    assert cuts[-1] > 13_000 / 2
+
+
+@pytest.mark.parametrize(
+    ("seeds", "least"), [([1], 0.9), pytest.param([*range(1, 21)], 0.94, marks=pytest.mark.deep)], ids=["one", "twenty"]
+)
+def test_intervals_hold_where_a_condition_parts_runs(seeds: list[int], least: float) -> None:
+    """Of 95% intervals of ranges of skewed columns, 26% to 51% covered: half of a column lay in one run of equal width.
+
+    And .93 while columns that depend were taken for independent within the cells of their table; .96 now, over 16 fits: of 800
+    questions, less than .94 would be some three deviations.
+    """
     table, _ = skewed(np.random.default_rng(4))
     rng = np.random.default_rng(8)
     covered = []
@@ -390,7 +408,7 @@ def test_intervals_hold_where_a_condition_parts_runs(seeds: tuple[int, ...]) -> 
             rows = np.logical_and.reduce([(table[n] >= low) & (table[n] <= high) for n, (low, high) in ends.items()])
             low, high = model.answer(sd.sql(f"SELECT COUNT(*) AS n FROM model WHERE {condition}")).interval(0.95)
             covered.append(low <= rows.sum() <= high)
-    assert np.mean(covered) >= 0.92
+    assert np.mean(covered) >= least
 
 
 @pytest.mark.deep

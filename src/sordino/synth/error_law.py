@@ -196,16 +196,20 @@ def vary_coupled(values: Floats, table: Floats, classes: tuple[Floats, Floats]) 
     weights there less what either column explains. How far columns of numbers depend within a cell is told by the cells beside
     it: phi^2 is the largest of the fourfold tables that the cell makes with its neighbors.
     """
+    return float((np.square(table) * _contingency(table) * measure_interactions(values, classes)).sum())
+
+
+def measure_interactions(values: Floats, classes: tuple[Floats, Floats]) -> Floats:
+    """Return, by pair of codes, the mean square of the weights of classes less what the classes of either code explain."""
     by_row = classes[0] @ values
     by_column = values @ classes[1].T
-    squares = (
+    squares: Floats = (
         classes[0] @ np.square(values) @ classes[1].T
         - classes[0] @ np.square(by_column)
         - np.square(by_row) @ classes[1].T
         + np.square(by_row @ classes[1].T)
     )
-    variance: float = float((np.square(table) * _contingency(table) * np.maximum(squares, 0.0)).sum())
-    return variance
+    return np.maximum(squares, 0.0)
 
 
 def _contingency(table: Floats) -> Floats:

@@ -145,7 +145,7 @@ def find_edges(columns: Sequence[EncodedColumn], count: Count, *, levels: int, n
                 clear = _SEEN * math.sqrt(variance * information[level] / information[level + 1])
                 cut[i] = _cut_again(runs[i], clear)
             else:
-                finer = {*runs[i].edges[:-1], *_tail_cuts(runs[i]), *_clear_values(runs[i], _CLEAR * noise)}
+                finer = {*runs[i].edges[:-1], *cut_tails(runs[i]), *_clear_values(runs[i], _CLEAR * noise)}
                 cut[i] = (*sorted(finer), runs[i].edges[-1])
     return [c.with_edges(cut[i]) if i in cut else c for i, c in enumerate(columns)]
 
@@ -192,7 +192,7 @@ def _cut_again(runs: CountedRuns, clear: float) -> tuple[int, ...]:
     widths = runs.widths
     shown = runs.shown
     weights = weigh_runs(shown, runs.middles)
-    edges = {*runs.edges[:-1], *_tail_cuts(runs)}
+    edges = {*runs.edges[:-1], *cut_tails(runs)}
     for at, (low, weight, width) in enumerate(zip(runs.edges, weights.tolist(), widths.tolist(), strict=False)):
         # A dense run may hold a single value that many rows share.
         closer = _CLOSER if weight > _HEAVY and _is_dense(runs, at) else 1
@@ -236,7 +236,7 @@ def _clear_values(runs: CountedRuns, least: float) -> set[int]:
     return {step for low, width, is_clear in stretches if is_clear for step in range(low, low + width)}
 
 
-def _tail_cuts(runs: CountedRuns) -> set[int]:
+def cut_tails(runs: CountedRuns) -> set[int]:
     """Return cuts within runs that end much farther from the median than they begin: rows are dense at the near end."""
     shown = runs.shown
     total = float(shown.sum())
