@@ -45,8 +45,6 @@ _CLEAR = 1.0
 # mean deviation is not far.
 _TAIL = 1.5
 _NEAR = 0.5
-# A run that ends so many times farther from the median than it begins is cut from its near end on.
-_STEEP = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +143,7 @@ def find_edges(columns: Sequence[EncodedColumn], count: Count, *, levels: int, n
                 clear = _SEEN * math.sqrt(variance * information[level] / information[level + 1])
                 cut[i] = _cut_again(runs[i], clear)
             else:
-                finer = {*runs[i].edges[:-1], *cut_tails(runs[i]), *_clear_values(runs[i], _CLEAR * noise)}
+                finer = {*runs[i].edges[:-1], *_tail_cuts(runs[i]), *_clear_values(runs[i], _CLEAR * noise)}
                 cut[i] = (*sorted(finer), runs[i].edges[-1])
     return [c.with_edges(cut[i]) if i in cut else c for i, c in enumerate(columns)]
 
@@ -192,7 +190,7 @@ def _cut_again(runs: CountedRuns, clear: float) -> tuple[int, ...]:
     widths = runs.widths
     shown = runs.shown
     weights = weigh_runs(shown, runs.middles)
-    edges = {*runs.edges[:-1], *cut_tails(runs)}
+    edges = {*runs.edges[:-1], *_tail_cuts(runs)}
     for at, (low, weight, width) in enumerate(zip(runs.edges, weights.tolist(), widths.tolist(), strict=False)):
         # A dense run may hold a single value that many rows share.
         closer = _CLOSER if weight > _HEAVY and _is_dense(runs, at) else 1
@@ -236,7 +234,7 @@ def _clear_values(runs: CountedRuns, least: float) -> set[int]:
     return {step for low, width, is_clear in stretches if is_clear for step in range(low, low + width)}
 
 
-def cut_tails(runs: CountedRuns) -> set[int]:
+def _tail_cuts(runs: CountedRuns) -> set[int]:
     """Return cuts within runs that end much farther from the median than they begin: rows are dense at the near end."""
     shown = runs.shown
     total = float(shown.sum())
@@ -247,13 +245,7 @@ def cut_tails(runs: CountedRuns) -> set[int]:
     highs = lows + runs.widths
     distance = max(float(shown @ np.abs(runs.middles - median)) / total * _NEAR, 1.0)
     near = np.where((lows <= median) & (median < highs), 0.0, np.minimum(abs(lows - median), abs(highs - median)))
-    end = np.maximum(abs(lows - median), abs(highs - median))
-    far = end > _TAIL * np.maximum(near, distance)
-    # By its middle a run that holds rows and reaches to a wide bound would lie where nearly none of them does.
-    steep = (shown > 0) & (near > 0) & (end > _STEEP * near)
-    if steep.any():
-        far |= steep
-        distance = min(distance, float(near[steep].min()))
+    far = np.maximum(abs(lows - median), abs(highs - median)) > _TAIL * np.maximum(near, distance)
     cuts: set[int] = set()
     while distance < max(median - runs.edges[0], runs.edges[-1] - median):
         for cut in (round(median - distance), round(median + distance)):
