@@ -387,7 +387,8 @@ class _Sums:
         sums = np.zeros((codes.size, self.grid.shape[axis]))
         np.add.at(sums, (codes.codes, self.grid.members[axis]), self.parts.within[column])
         totals = sums.sum(axis=1, keepdims=True)
-        return np.divide(sums, totals, out=np.zeros(sums.shape), where=totals > 0.0)
+        shares: Floats = np.divide(sums, totals, out=np.zeros(sums.shape), where=totals > 0.0)
+        return shares
 
     def _parted(self, values: Any) -> Floats:
         """Return, by group, the variance of what parted runs miss: a condition meets a share of their rows."""
