@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import json
 import math
@@ -47,6 +48,7 @@ RHO = ZCDP(10**15, delta="1e-9")
 TABLES: list[list[str]] = [["sex", "region"], ["region", "year"], ["member"], []]
 
 
+@functools.cache
 def rows(count: int = 400, *, seed: int = 7) -> pa.Table:
     """Return rows of the domain, about a twelfth of them with a cell that is missing."""
     draws = np.random.default_rng(seed)

@@ -34,7 +34,7 @@ def enumerate_error(laws: Any, weights: Any, confidence: float) -> Fraction:
     return found
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(
     ("laws", "weights"),
     [
