@@ -85,9 +85,9 @@ def test_one_discrete_gaussian_by_its_own_law_whatever_the_shift(sigma: float, s
 
 
 def test_random_lists_of_noises_never_pass_it_more_often() -> None:
-    """Five lists, by enumeration of their products; the neighbors may differ by less than the event says."""
+    """Ten lists, by enumeration of their products; the neighbors may differ by less than the event says."""
     draw, tightest = random.Random(11), 0.0
-    for _ in range(5):
+    for _ in range(10):
         events: list[Event] = []
         laws: list[Law] = []
         for _ in range(draw.choice([1, 2, 2, 3])):
