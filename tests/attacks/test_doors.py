@@ -171,7 +171,7 @@ def test_no_text_of_any_door_is_run(door: str, every: int, tmp_path: Path) -> No
 
 
 @pytest.mark.attack("insert SQL by a name, a text or an id")
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.deep)])
 def test_names_tokens_headers_and_addresses_of_http_are_texts(every: int, tmp_path: Path) -> None:
     trap = tmp_path / "trap.csv"
     with open_door("HTTP", tmp_path / "p", people()) as opened:
@@ -207,7 +207,7 @@ def test_names_tokens_headers_and_addresses_of_http_are_texts(every: int, tmp_pa
 
 
 @pytest.mark.attack("insert SQL by a name, a text or an id")
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.deep)])
 def test_names_and_settings_of_a_sql_client_are_texts(every: int, tmp_path: Path) -> None:
     """Users, databases, applications, options, statements, cursors and parameters."""
     trap = tmp_path / "trap.csv"

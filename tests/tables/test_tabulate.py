@@ -132,6 +132,7 @@ def test_every_declared_cell_appears_in_the_order_of_the_table_as_given() -> Non
         _ = protect(rows(), DOMAIN).ask(sd.count(), epsilon=1).tables
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("loss", [{"rho": "0.001"}, {"epsilon": "0.05"}, {"epsilon": "0.05", "delta": "1e-6"}])
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 def test_margins_agree_and_whole_tables_are_whole(loss: dict[str, Any], finish: Any) -> None:

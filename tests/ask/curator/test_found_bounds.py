@@ -140,6 +140,7 @@ def test_too_few_rows_give_no_mean_and_say_so() -> None:
 
 @pytest.mark.each(3)
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.deep
 def test_ends_far_apart_on_both_sides_of_zero_are_found_by_few_rows(seed: int) -> None:
     far = pa.table({"x": np.array([-1e12] * 300 + [1e12] * 300)})
     release = protect(far, sd.Domain({"x": sd.Real()}), rng=sd.Rng.seeded(seed)).ask(sd.mean("x"), epsilon=10)

@@ -83,7 +83,7 @@ def test_means(column: str, rows: int, mean: float, loss: dict[str, Any], neighb
     assert (high - low).mean() <= 1.1 * optimum
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(17)
 @pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("rows", [0, 1, 3, 20, 100])

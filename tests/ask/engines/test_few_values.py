@@ -161,7 +161,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     opened.close()
 
 
-@pytest.mark.each(19)
+@pytest.mark.each(37)
 @pytest.mark.parametrize("key", KEYS)
 def test_groups_by_functions_of_few_values_are_those_of_each_row(engine: DuckDBEngine, key: str) -> None:
     question = _read(f"SELECT {key} AS k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k")

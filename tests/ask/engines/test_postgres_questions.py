@@ -287,7 +287,7 @@ def content(release: sd.Release) -> dict[str, Any]:
     return {key: value for key, value in release.to_dict().items() if key in ("keys", "rows", "intervals", "estimates")}
 
 
-@pytest.mark.each(20)
+@pytest.mark.each(40)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_each_question_has_the_answer_of_duckdb(question: str, twins: list[sd.Connection]) -> None:
     found = []

@@ -101,7 +101,7 @@ def vectors(l1: int) -> list[tuple[int, ...]]:
     return [v for k in range(1, l1 + 1) for v in itertools.product(range(1, l1 + 1), repeat=k) if sum(v) <= l1]
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("epsilon", [0.05, 0.8, 3.0])
 @pytest.mark.parametrize("l1", [2, 3, 4])
 def test_vector_laplace_is_dominated_by_one_number_that_moves_by_l1(epsilon: float, l1: int) -> None:
