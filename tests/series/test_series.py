@@ -444,6 +444,7 @@ def test_a_series_is_explained_as_a_whole() -> None:
     assert people.explain(other.charge) == sd.explain(other)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_file_says_which_release_each_row_is_of(tmp_path: Path, suffix: str) -> None:
     import pyarrow.csv as pacsv

@@ -85,7 +85,7 @@ def counted(rows: Sequence[Visit], period: int, ward: str, limits: tuple[int, in
 LIMITS = [(1, 1), (1, 4), (2, 4), (2, 5), (3, 12), (1, 12), (4, 4)]
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(22)
 @pytest.mark.parametrize(
     ("limits", "released"),
     [

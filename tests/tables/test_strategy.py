@@ -112,7 +112,7 @@ def test_residuals_reach_the_singular_value_bound(case: Case) -> None:
     assert sum(m.share for m in strategy) <= 1
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @cases
 def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case: Case) -> None:
     """The least greatest error is at least the singular value bound for any weights that sum to 1; the best are searched."""
@@ -278,7 +278,7 @@ def best_laplace(case: Case, *, greatest: bool) -> float:
     return min(math.exp(minimize(error, start, jac=True, method="BFGS").fun) for start in starts)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @cases
 def test_marginals_are_within_a_twentieth_of_the_least_sum_over_weighted_marginals(case: Case) -> None:
     strategy = choose_marginals(case.sizes, case.tables, weights=case.weights)
@@ -288,7 +288,7 @@ def test_marginals_are_within_a_twentieth_of_the_least_sum_over_weighted_margina
     assert error <= best_laplace(case, greatest=False) * 1.05
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @cases
 def test_marginals_are_within_a_twentieth_of_the_least_greatest_error(case: Case) -> None:
     strategy = choose_marginals(case.sizes, case.tables, weights=case.weights, objective="greatest")

@@ -187,7 +187,7 @@ def test_the_plan_states_how_many_empty_cells_a_threshold_shows(finish: Any, los
     assert sum(shown_of.values()) > 8
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("loss", [{"rho": "0.05"}, {"epsilon": "0.5"}], ids=["rho", "epsilon"])
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 def test_intervals_of_cells_that_reach_a_threshold_cover_given_that_they_are_shown(

@@ -92,7 +92,7 @@ MEASURES: dict[str, Any] = {
 }
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(14)
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -723,7 +723,7 @@ def with_areas(table: pa.Table) -> list[dict[str, Any]]:
     return [{**row, **above[row["tract"]]} for row in table.to_pylist() if row["tract"] is not None]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -789,6 +789,7 @@ def areas_of(query: LevelQuery, table: pa.Table) -> list[Any]:
     return list(query.exact_vectors(scans, PLACES))
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}])
 def test_the_variance_of_areas_is_that_of_their_replicates(loss: dict[str, Any]) -> None:
     people = protect(placed_rows(), PLACES, budget=RHO if "rho" in loss else None)
@@ -880,7 +881,7 @@ def people_keys(domain: sd.Domain, name: str) -> tuple[Any, ...]:
     return compile_tabulation(sd.tabulate([[name]]), domain).keys[0].labels
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize(
     ("loss", "ordered"),
     [({"rho": "0.002"}, []), ({"rho": "0.002"}, ["year"]), ({"epsilon": "0.05"}, []), ({"epsilon": "0.05"}, ["year"])],
@@ -986,7 +987,7 @@ def public_sums(source: pa.Table, column: str, name: str, among: set[str]) -> li
     return [{name: key, column: round(exact[key,], places)} for key in people_keys(DOMAIN, name)]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("column", ["income", "debt", "share"])
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.2"}], ids=["rho", "epsilon"])
 @pytest.mark.parametrize("finish", ["linear", "whole"])
@@ -1095,7 +1096,7 @@ def test_intervals_cover(finish: Any, loss: dict[str, Any]) -> None:
 # ---- Questions to what was released
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}])
 def test_replicates_have_the_variance_that_the_plan_states(finish: Any, loss: dict[str, Any]) -> None:

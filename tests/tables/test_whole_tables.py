@@ -60,7 +60,7 @@ def check_whole(whole: dict[Axes, Array], tables: Sequence[Axes]) -> None:
         assert np.array_equal(sums[0], sums[1]), (one, other)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("batch", range(10))
 def test_one_and_two_way_tables_are_always_whole(batch: int) -> None:
     """300 random workloads: few and many rows, much and little noise, axes of one key, tables within others."""
@@ -298,7 +298,7 @@ def test_sixty_six_tables_of_the_adult_extract_have_half_the_error_of_separate_o
     assert whole < 29
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize(
     "sets", [[(0,)], [(0, 1)], [(0,), (0, 1)], [(0,), (0, 1), (1, 2)], [(0, 1), (0, 2)], [(0, 1, 2), (0, 1)]], ids=str
 )

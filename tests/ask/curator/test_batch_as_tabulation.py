@@ -42,7 +42,7 @@ def people(**options: Any) -> Any:
     return protect(EMPTY, DOMAIN, budget=options.pop("budget", ZCDP(10, delta="1e-9")), **options)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize(
     ("loss", "budget"),
     [

@@ -280,7 +280,7 @@ def test_only_replicates_are_drawn_from_the_stream() -> None:
 # ---- where there is none
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("text", NOT_COVERED)
 def test_no_interval_and_why(text: str) -> None:
     release = ask(text)

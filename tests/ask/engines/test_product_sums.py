@@ -35,7 +35,7 @@ from sordino.core.noise.lattice import scale_of
 from sordino.core.primitives import MOST_FACTOR, MOST_WEIGHT, FloatSteps, ProductSums, ShrunkWeight
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("most", [MOST_FACTOR // 2 - 1, 1 << 17, 1 << 11])
 @pytest.mark.parametrize(
     ("columns", "blocks"), [(1, [0, 1]), (3, [255, 0, 257]), (31, [256]), (32, [8193]), (70, [300, 9])]
@@ -204,7 +204,7 @@ def of(*names: str) -> tuple[Grouping, ...]:
     return tuple(Grouping(name, Name(name)) for name in names)
 
 
-@pytest.mark.each(13)
+@pytest.mark.each(26)
 @pytest.mark.parametrize("count", [0, 700])
 @pytest.mark.parametrize("limit", [None, 1 << 20])
 @pytest.mark.parametrize(("weight", "folds"), [(None, 1), ("u", 3)])

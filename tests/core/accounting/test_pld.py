@@ -57,7 +57,7 @@ def test_delta_is_that_of_enumeration(names: list[str], epsilon: float) -> None:
     assert truth * (1 - 1e-9) - 1e-15 <= found <= truth * 1.001 + 1e-11
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("names", LISTS, ids=lambda names: " + ".join(names))
 @pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6])
 def test_epsilon_is_the_least_that_holds(names: list[str], delta: float) -> None:
@@ -148,7 +148,7 @@ def test_gaussians_are_those_of_the_analytic_formula() -> None:
     assert analytic_gaussian_sigma(value * (1 + 1e-6), 1e-5) <= 200 / 500**0.5
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 0.5, 20.0])
 def test_an_event_of_rho_alone_converts_by_zcdp(rho: float) -> None:
     value = pld_epsilon([GaussianEvent(rho / 4)] * 4, 1e-6)

@@ -53,7 +53,7 @@ def test_law_by_scores(case: MechanismCase) -> None:
     assert abs((signed > 0).mean() - 0.5) < 4.5 * 0.5 / math.sqrt(len(signed))
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @EVERY
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_error_is_covered_and_no_larger_than_needed(case: MechanismCase, confidence: float) -> None:

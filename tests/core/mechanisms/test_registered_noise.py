@@ -163,6 +163,7 @@ def people(ledger: Path | None = None) -> sd.Curator:
 
 
 @pytest.mark.usefixtures("before_tables", "registered")
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -52,7 +52,7 @@ def test_few_points_are_exact(laws: Any, weights: Any, confidence: float) -> Non
     assert sum_error(laws, weights, confidence) == enumerate_error(kept, [w for _, w in used], confidence)
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize(
     ("laws", "weights"),
     [

@@ -143,6 +143,7 @@ def compare_std(cell: dict[str, Any]) -> None:
             assert found.value == close("std", cell, exact)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("query", QUERIES)
 @settings(max_examples=4, deadline=None, derandomize=True, database=None)
 @given(cell=cells(), neighbors=st.sampled_from(["add_remove", "replace"]))
