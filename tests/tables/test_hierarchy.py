@@ -160,6 +160,7 @@ def release_country(leaves: int) -> tuple[list[Array], list[Array], list[Array]]
     return exact, [estimate.cells for estimate in estimates], whole
 
 
+@pytest.mark.deep
 def test_whole_areas_have_less_error_than_linear_ones_at_each_level() -> None:
     """And totals of small areas are not raised by cells that are raised to 0: their mean error is within 4 deviations of it."""
     exact, linear, whole = release_country(3_300)

@@ -130,7 +130,7 @@ def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case
     assert greatest <= -best.fun * 1.01
 
 
-@pytest.mark.each(10)
+@pytest.mark.deep
 @cases
 def test_residuals_within_limits_are_near_the_least_sum(case: Case) -> None:
     """By duality no mechanism within limits has less than the singular value bound of weights raised by multipliers, less these
@@ -217,6 +217,7 @@ def squared_changes(sizes: Sequence[int], residuals: Sequence[Axes]) -> Floats:
     return np.array(rows)
 
 
+@pytest.mark.deep
 def test_marginals_within_limits() -> None:
     """Of Laplace noise: kept, and no worse than any of many random shares that keep them."""
     sizes = (3, 4, 2)
@@ -340,7 +341,7 @@ def test_refusals(sizes: tuple[int, ...], tables: list[Axes], weights: Any, mess
             choose(sizes, tables, weights=weights)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("objective", ["sum", "greatest"])
 def test_three_hundred_tables_are_planned_within_seconds(objective: Any) -> None:
     """Processor time, so that a busy machine does not count; the goal is 5 s."""

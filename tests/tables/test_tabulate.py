@@ -235,6 +235,7 @@ def test_units_of_several_rows_get_the_noise_of_their_rows() -> None:
         assert errors[1][table] == pytest.approx({name: 3 * error for name, error in one.items()}, rel=1e-3)
 
 
+@pytest.mark.deep
 def test_the_greatest_error_is_less_than_that_of_the_least_sum() -> None:
     losses: list[dict[str, Any]] = [{"rho": "0.01"}, {"epsilon": "0.1"}]
     for relation, loss in itertools.product(("add_remove", "replace"), losses):
@@ -585,7 +586,7 @@ def range_cells(answer: Release, low: int, high: int) -> tuple[Any, float, float
     return one.value, ends[0], ends[1]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(("finish", "relation"), [("linear", "replace"), ("whole", "add_remove")])
 def test_ranges_of_an_ordered_column_have_little_error(finish: Any, relation: str) -> None:
     source = rows()

@@ -226,6 +226,7 @@ def test_rounding_is_near_the_best_rounding() -> None:
     assert errors[:, 0].sum() <= errors[:, 1].sum() * 1.1
 
 
+@pytest.mark.deep
 def test_a_large_table_is_rounded_in_seconds() -> None:
     rng = np.random.default_rng(3)
     cells = rng.gamma(0.3, 3.0, (400, 300))
@@ -281,6 +282,7 @@ def compare_errors(rows: Array, sizes: tuple[int, ...]) -> tuple[float, float, f
     return separate, error(linear), error(whole), negative
 
 
+@pytest.mark.deep
 def test_sixty_six_tables_have_two_thirds_of_the_error_of_separate_ones() -> None:
     """Where 19% of separate cells are negative: 53 apart, 40 linear, and whole, with no negative cell and one total, below 36."""
     separate, linear, whole, negative = compare_errors(*generate_census_rows())

@@ -219,6 +219,7 @@ def mix_events(seed: int, *, most: int, distinct: int) -> list[Event]:
     return [draw.choice(pool) for _ in range(most)]
 
 
+@pytest.mark.deep
 def test_ten_thousand_charges_cost_as_much_as_their_hundred_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind is laid out once, and all are composed by one transform: bench/accounting.py says how long that takes."""
     events = mix_events(5, most=10_000, distinct=100)

@@ -35,6 +35,7 @@ def assert_share(mask: pa.ChunkedArray, expected: float) -> None:
     assert abs(share(mask) - expected) < allowed
 
 
+@pytest.mark.deep
 def test_the_same_seed_gives_the_same_people(census: pa.Table) -> None:
     assert make_census(ROWS, Rng.seeded(11)).equals(census)
     assert not make_census(ROWS, Rng.seeded(12)).equals(census)

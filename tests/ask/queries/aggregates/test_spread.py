@@ -190,6 +190,7 @@ def test_products_of_noises_have_the_stated_mean_and_variance(law: Any, both: fl
     assert abs(squares.mean() - variance.item()) < 7 * squares.std() / math.sqrt(len(drawn))
 
 
+@pytest.mark.deep
 def test_thirty_rows_have_intervals_hardly_wider_than_the_error() -> None:
     """They were 1.7 times as wide as the error of 95%, and covered .99: the noises of both means at their extremes."""
     x, y = columns(30, 50, 20)
