@@ -104,7 +104,7 @@ def test_shares_are_within_a_twentieth_of_the_best(tree: Hierarchy, noise: Any, 
     assert error(np.array([float(share) for share in shares])) <= best * 1.05
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(7)
 @trees
 @pytest.mark.parametrize("deviation", [0.5, 5.0, 200.0])
 def test_whole_levels_add_up(tree: Hierarchy, deviation: float) -> None:

@@ -132,7 +132,7 @@ def test_every_declared_cell_appears_in_the_order_of_the_table_as_given() -> Non
         _ = protect(rows(), DOMAIN).ask(sd.count(), epsilon=1).tables
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("loss", [{"rho": "0.001"}, {"epsilon": "0.05"}, {"epsilon": "0.05", "delta": "1e-6"}])
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 def test_margins_agree_and_whole_tables_are_whole(loss: dict[str, Any], finish: Any) -> None:
@@ -988,7 +988,7 @@ def public_sums(source: pa.Table, column: str, name: str, among: set[str]) -> li
     return [{name: key, column: round(exact[key,], places)} for key in people_keys(DOMAIN, name)]
 
 
-@pytest.mark.each(10)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("column", ["income", "debt", "share"])
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.2"}], ids=["rho", "epsilon"])
 @pytest.mark.parametrize("finish", ["linear", "whole"])
@@ -1097,7 +1097,7 @@ def test_intervals_cover(finish: Any, loss: dict[str, Any]) -> None:
 # ---- Questions to what was released
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}])
 def test_replicates_have_the_variance_that_the_plan_states(finish: Any, loss: dict[str, Any]) -> None:

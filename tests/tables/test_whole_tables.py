@@ -300,7 +300,7 @@ def test_sixty_six_tables_of_the_adult_extract_have_half_the_error_of_separate_o
     assert whole < 29
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(
     "sets", [[(0,)], [(0, 1)], [(0,), (0, 1)], [(0,), (0, 1), (1, 2)], [(0, 1), (0, 2)], [(0, 1, 2), (0, 1)]], ids=str
 )

@@ -125,7 +125,7 @@ def test_a_search_for_bounds_says_which_rows_it_saw() -> None:
 NO_CASE = "texts are compared by all of their characters, 'a' is not 'A': "
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(
     ("text", "dialect", "says"),
     [

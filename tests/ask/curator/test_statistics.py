@@ -36,7 +36,7 @@ def people(neighbors: str, loss: dict[str, Any], rows: int = 10) -> Any:
     return curator(budget=budget, neighbors=neighbors, source=table, domain=DOMAIN)
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("runs", [2000, DEEP])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -56,7 +56,7 @@ def test_counts_and_sums(question: Any, loss: dict[str, Any], neighbors: str, ru
     assert (high - low).mean() <= 1.1 * 2 * expected
 
 
-@pytest.mark.each(22)
+@pytest.mark.each(23)
 @pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

@@ -75,7 +75,7 @@ def test_dictionaries_of_parquet_clip_as_frames_do(tmp_path: Path, kind: pa.Data
     assert exact(tmp_path / "t.parquet", domain, [sd.sum("x"), sd.count("x")]) == [[sum(clipped)], [len(clipped)]]
 
 
-@pytest.mark.each(18)
+@pytest.mark.each(19)
 @pytest.mark.parametrize("kind", [pa.int16(), pa.int64(), pa.float64(), pa.string()], ids=str)
 @pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
 def test_comparisons_are_with_the_clipped_cell(kind: pa.DataType, op: str) -> None:

@@ -168,7 +168,7 @@ def test_groups_by_functions_of_few_values_are_those_of_each_row(engine: DuckDBE
     assert ask(engine, DOMAIN, question) == _ask_by_row(engine, question)
 
 
-@pytest.mark.each(8)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_conditions_on_functions_of_few_values_are_those_of_each_row(engine: DuckDBEngine, condition: str) -> None:
     question = _read(f"SELECT COUNT(*) AS n, SUM(x) AS s FROM t WHERE {condition}")

@@ -288,7 +288,7 @@ def test_a_primitive_is_written_as_it_was(build: Any, golden: str) -> None:
     assert golden in text, text
 
 
-@pytest.mark.each(8)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(("step", "lower", "upper"), FLOAT_BOUNDS)
 @pytest.mark.parametrize("kind", ["DOUBLE", "DECIMAL"])
 def test_steps_of_numbers_are_those_of_python(

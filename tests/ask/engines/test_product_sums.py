@@ -207,7 +207,7 @@ def of(*names: str) -> tuple[Grouping, ...]:
     return tuple(Grouping(name, Name(name)) for name in names)
 
 
-@pytest.mark.each(26)
+@pytest.mark.each(27)
 @pytest.mark.parametrize("count", [0, 700])
 @pytest.mark.parametrize("limit", [None, 1 << 20])
 @pytest.mark.parametrize(("weight", "folds"), [(None, 1), ("u", 3)])

@@ -146,7 +146,7 @@ def test_no_neighbor_loses_more(asked: str, asked_loss: Any, neighbors: str, gro
         assert found >= most * (1 - 1e-9)  # and some neighbor loses it all: nothing is wasted
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("asked_loss", [{"epsilon": 2}, {"rho": 1}], ids=str)
 def test_what_one_ask_answers_agrees(asked_loss: Any, neighbors: str) -> None:

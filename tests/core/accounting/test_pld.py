@@ -57,7 +57,7 @@ def test_delta_is_that_of_enumeration(names: list[str], epsilon: float) -> None:
     assert truth * (1 - 1e-9) - 1e-15 <= found <= truth * 1.001 + 1e-11
 
 
-@pytest.mark.each(10)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("names", LISTS, ids=lambda names: " + ".join(names))
 @pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6])
 def test_epsilon_is_the_least_that_holds(names: list[str], delta: float) -> None:

@@ -120,7 +120,7 @@ def test_a_value_that_was_chosen_among_many_errs_as_the_worst_of_them() -> None:
         assert Selected(one, among).intervals(0.9) == one.intervals(float(1 - Fraction(1, 10) / among))
 
 
-@pytest.mark.each(10)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("rising", [False, True], ids=["largest", "smallest"])
 @pytest.mark.parametrize("apart", [0, 8, 500], ids=["equal", "near", "apart"])
 @pytest.mark.parametrize("runs", [250, pytest.param(2_000, marks=pytest.mark.deep)])

@@ -63,7 +63,7 @@ def chance_stated(coins: int, guesses: int, right: int, epsilon: float, delta: f
     return low
 
 
-@pytest.mark.each(8)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(("coins", "guesses"), [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (0.5, 0.02), (1.0, 0.1)])
 def test_no_mechanism_has_more_right_guesses_than_stated_and_one_has_as_many(

@@ -232,7 +232,7 @@ def test_a_narrow_interval_is_not_rounded_out_of() -> None:
     assert repr(made.epsilon) in made.sentence()
 
 
-@pytest.mark.each(18)
+@pytest.mark.each(19)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["row", PrivacyUnit("member", max_rows=3)])
 @pytest.mark.parametrize(

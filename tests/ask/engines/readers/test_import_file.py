@@ -126,7 +126,7 @@ CELLS: list[tuple[str, list[str], dict[str, Any], str, list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.each(14)
+@pytest.mark.each(17)
 @pytest.mark.parametrize(
     ("cells", "rules", "kind", "values"), [case[1:] for case in CELLS], ids=[case[0] for case in CELLS]
 )

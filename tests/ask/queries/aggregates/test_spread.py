@@ -144,7 +144,7 @@ def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str,
     assert people(loss=loss).plan(variance("x"), **loss).error(0.95) is None
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(
     ("laws", "weights"),
     [
