@@ -119,9 +119,19 @@ def probabilities(upper_tail: Callable[[int], float], low: int, high: int) -> li
 
 def chi_square_tail(statistic: float, freedom: int) -> float:
     """Return P(chi-square > statistic), by SciPy."""
-    from scipy.stats import chi2
+    # Not by scipy.stats, whose import takes a second.
+    from scipy.special import chdtrc
 
-    return float(chi2.sf(statistic, freedom))
+    return float(chdtrc(freedom, statistic))
+
+
+def binomial_law(counts: Any, runs: int, chance: float) -> Any:
+    """Return the chance of each number of heads in so many flips, by the gamma function."""
+    from scipy.special import gammaln, xlog1py, xlogy
+
+    rest = runs - counts
+    ways = gammaln(runs + 1) - gammaln(counts + 1) - gammaln(rest + 1)
+    return np.exp(ways + xlogy(counts, chance) + xlog1py(rest, -chance))
 
 
 def audited_epsilon(here: np.ndarray[Any, Any], there: np.ndarray[Any, Any], delta: float, alarm: float) -> float:

@@ -38,7 +38,7 @@ _PATIENCE, _LONG = 600.0, 7200.0  # seconds for the killer of one mutant, and fo
 _NOT_IMPORTED = 90  # the exit code of a child whose mutated module does not import
 _NO_REASON = re.compile(r"(ModuleNotFound|Import|Name|UnboundLocal|Syntax|Indentation)Error")  # anything kills these
 _BESIDES = (
-    *("numpy", "pyarrow.parquet", "duckdb", "sqlglot.optimizer", "scipy.stats", "pydantic", "hypothesis", "typer"),
+    *("numpy", "pyarrow.parquet", "duckdb", "sqlglot.optimizer", "scipy.special", "pydantic", "hypothesis", "typer"),
     *("anyio.pytest_plugin", "cryptography.hazmat.primitives.ciphers", "psycopg", "rich.console", "xdist.scheduler"),
 )
 

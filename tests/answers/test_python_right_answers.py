@@ -247,7 +247,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[sd.Connection, Pla
     return open_tables("arrow", tmp_path_factory.mktemp("python"), seed=9)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("question", CASES)
 def test_a_question_in_python_says_what_plain_sql_says(question: Question, tables: tuple[sd.Connection, Plain]) -> None:
     connection, plain_tables = tables

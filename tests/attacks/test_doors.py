@@ -16,6 +16,8 @@ import pytest
 
 from attacks.doors import DOORS, Seen, open_door, people, run_command
 from attacks.test_sql_injection import payloads, quote
+from forking import Fork
+from sordino.cli.main import main
 from sordino.core.loss import ApproxDP
 
 VICTIM = {"age": 77, "town": "hamlet-4711", "sex": "x-4711"}
@@ -169,7 +171,7 @@ def test_no_text_of_any_door_is_run(door: str, every: int, tmp_path: Path) -> No
 
 
 @pytest.mark.attack("insert SQL by a name, a text or an id")
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.deep)])
 def test_names_tokens_headers_and_addresses_of_http_are_texts(every: int, tmp_path: Path) -> None:
     trap = tmp_path / "trap.csv"
     with open_door("HTTP", tmp_path / "p", people()) as opened:
@@ -205,7 +207,7 @@ def test_names_tokens_headers_and_addresses_of_http_are_texts(every: int, tmp_pa
 
 
 @pytest.mark.attack("insert SQL by a name, a text or an id")
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.deep)])
 def test_names_and_settings_of_a_sql_client_are_texts(every: int, tmp_path: Path) -> None:
     """Users, databases, applications, options, statements, cursors and parameters."""
     trap = tmp_path / "trap.csv"
@@ -256,17 +258,22 @@ def test_averaging_ends_at_the_cap_of_any_door(door: str, tmp_path: Path) -> Non
 @pytest.mark.attack("replay a request id")
 @pytest.mark.parametrize("processes", [2, pytest.param(6, marks=pytest.mark.deep)])
 def test_commands_at_once_with_one_request_id_are_one_charge_and_one_answer(tmp_path: Path, processes: int) -> None:
-    """Each is told the stored answer, or that the charge of this id has none yet."""
+    """Each is told the stored answer, or that the charge of this id has none yet; the deep test types the commands."""
     with open_door("command line", tmp_path, people()) as opened:
         words = ["ask", COUNT, "--epsilon", "0.01", "--project", str(opened.project), "--format", "json"]
-        command = [sys.executable, "-m", "sordino", *words, "--request-id", "r1"]
-        runs = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for _ in range(processes)
-        ]
-        said = [(*one.communicate(), one.returncode) for one in runs]
+        words_of_one = [*words, "--request-id", "r1"]
+        if processes == 2:
+            forks = [Fork(lambda: main(words_of_one)) for _ in range(processes)]
+            said = [fork.communicate() for fork in forks]
+        else:
+            command = [sys.executable, "-m", "sordino", *words_of_one]
+            runs = [
+                subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                for _ in range(processes)
+            ]
+            said = [(*one.communicate(), one.returncode) for one in runs]
         answers = {json.dumps(json.loads(out)["estimates"]) for out, _, code in said if code == 0}
         assert len(answers) == 1
         assert all("being answered now" in err and (out, code) == ("", 5) for out, err, code in said if code)
         assert len(opened.charges()) == 1
-        assert json.dumps(json.loads(run_command([*words, "--request-id", "r1"])[1])["estimates"]) in answers
+        assert json.dumps(json.loads(run_command(words_of_one)[1])["estimates"]) in answers

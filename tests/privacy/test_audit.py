@@ -66,7 +66,7 @@ def test_most_common(relation: str, other: list[int], runs: int) -> None:
 
 
 @pytest.mark.each(4)
-@pytest.mark.parametrize("runs", [200, pytest.param(8_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("runs", [120, pytest.param(8_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 8), ("replace", [0] * 6 + [7])])
 def test_median(relation: str, other: list[int], runs: int) -> None:
     """Two quantiles at once, so that the halving is audited as well; the statistic is their sum."""
@@ -158,7 +158,7 @@ def chosen(q: Any) -> float:
 
 
 @pytest.mark.each(8)
-@pytest.mark.parametrize("runs", [100, pytest.param(4_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("runs", [60, pytest.param(4_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("algorithm", [crossing, chosen], ids=["sparse vector", "selection"])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 5), ("replace", [0] * 3 + [7])])
 def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) -> None:

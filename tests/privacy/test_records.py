@@ -133,7 +133,7 @@ def test_every_kind_of_release_is_shown_again_by_the_command_line_and_a_new_proc
     if not drawn:
         monkeypatch.setattr(board, "svg_drawer", lambda: None)
     held = sd.connect(project / "sordino.toml").table("data")
-    told = {name: CALLS[name](held) for name in list(RECORDED)[:: 1 if drawn else 3]}
+    told = {name: CALLS[name](held) for name in list(RECORDED)[:: 1 if drawn else 4]}
     empty = held.ask(S.group_by("town").agg(sd.count()), epsilon="1e-3", delta="1e-9")
     assert empty.rows == []
     again = sd.connect(project / "sordino.toml").table("data")

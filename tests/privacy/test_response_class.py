@@ -131,7 +131,7 @@ def response(call: Any, source: Any) -> dict[str, Any]:
 
 
 @pytest.mark.attack("poison an answer by one row")
-@pytest.mark.each(6)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("name", CALLS)
 def test_no_odd_row_moves_the_kind_of_an_answer(name: str) -> None:
     usual = response(CALLS[name], table(*POISON.values()))  # each row was added: nine neighbors in a chain
@@ -153,7 +153,7 @@ def test_no_single_odd_row_moves_the_kind_of_an_answer(name: str, poison: str, t
 
 
 @pytest.mark.attack("tell what a table holds from the time of a plan or refusal")
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("name", CALLS)
 def test_nothing_is_read_before_the_charge_nor_without_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     poor = units.protect(table(), unit=UNIT, budget=sd.ApproxDP("1e-9", "1e-12"))
@@ -176,7 +176,7 @@ def test_nothing_is_read_before_the_charge_nor_without_one(name: str, monkeypatc
 
 
 @pytest.mark.attack("read data from an error or a failure")
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("name", CALLS)
 def test_what_an_engine_says_when_it_fails_goes_nowhere(
     name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -54,15 +54,21 @@ def attack(
 
 @ATTACK
 @pytest.mark.parametrize(
-    ("name", "kinds"), [("csv", EVERY_KIND[::2]), ("frame", EVERY_KIND[1::2])], ids=["csv", "frame"]
+    ("name", "kinds"),
+    [
+        ("csv", EVERY_KIND[::4]),
+        ("frame", EVERY_KIND[1::2]),
+        pytest.param("csv", EVERY_KIND[2::4], marks=pytest.mark.deep),
+    ],
+    ids=["csv", "frame", "rest of csv"],
 )
 def test_no_question_tells_neighbors_apart(
     name: str, kinds: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each kind of question in one of two formats; the deep test asks all of them in all formats."""
+    """Three of four kinds of question in one of two formats; the deep test asks all of them in all formats."""
     outcomes = attack(name, tmp_path, monkeypatch, seed=5, each=1, kinds=kinds)
     assert not [words for words in outcomes if ": " in words]
-    assert outcomes["vectors"] >= 5
+    assert outcomes["vectors"] >= 2
 
 
 @ATTACK

@@ -35,8 +35,9 @@ def exact(rows: list[Row], numbers: range, ward: str, measure: str) -> int:
     return len(values) if measure == "count" else sum(values)
 
 
-@pytest.mark.parametrize("measure", ["count", "sum"])
+@pytest.mark.each(5)
 @pytest.mark.parametrize("released", [(0, 1, 2, 3, 4), (0, 3, 4), (2, 4)])
+@pytest.mark.parametrize("measure", ["count", "sum"])
 def test_released_numbers_are_exact_numbers_and_the_noise_of_the_key(measure: str, released: tuple[int, ...]) -> None:
     people = open_table(SMALL)
     of = sd.count() if measure == "count" else sd.sum("minutes")
@@ -443,6 +444,7 @@ def test_a_series_is_explained_as_a_whole() -> None:
     assert people.explain(other.charge) == sd.explain(other)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_file_says_which_release_each_row_is_of(tmp_path: Path, suffix: str) -> None:
     import pyarrow.csv as pacsv

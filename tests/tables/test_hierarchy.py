@@ -81,7 +81,7 @@ def dense_variances(tree: Hierarchy, shares: Array, noise: str) -> Array:
     return np.array([float(np.diag(s @ covariance @ s.T).mean()) for s in sums])
 
 
-@pytest.mark.each(14)
+@pytest.mark.each(28)
 @trees
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("objective", ["sum", "greatest"])
@@ -104,7 +104,7 @@ def test_shares_are_within_a_twentieth_of_the_best(tree: Hierarchy, noise: Any, 
     assert error(np.array([float(share) for share in shares])) <= best * 1.05
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @trees
 @pytest.mark.parametrize("deviation", [0.5, 5.0, 200.0])
 def test_whole_levels_add_up(tree: Hierarchy, deviation: float) -> None:
@@ -160,6 +160,7 @@ def release_country(leaves: int) -> tuple[list[Array], list[Array], list[Array]]
     return exact, [estimate.cells for estimate in estimates], whole
 
 
+@pytest.mark.deep
 def test_whole_areas_have_less_error_than_linear_ones_at_each_level() -> None:
     """And totals of small areas are not raised by cells that are raised to 0: their mean error is within 4 deviations of it."""
     exact, linear, whole = release_country(3_300)

@@ -106,6 +106,7 @@ def test_without_noise_tables_are_exact_and_margins_agree(
 
 
 @forms
+@pytest.mark.each(3)
 @pytest.mark.parametrize("runs", [400, pytest.param(1_500, marks=pytest.mark.deep)])
 def test_variances_of_ranges_are_those_of_simulation(runs: int, form: Any) -> None:
     """A variance of so many runs is within 4 of its own deviations, of sqrt(2 / runs), but for one in 15,000."""

@@ -112,7 +112,7 @@ def test_residuals_reach_the_singular_value_bound(case: Case) -> None:
     assert sum(m.share for m in strategy) <= 1
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @cases
 def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case: Case) -> None:
     """The least greatest error is at least the singular value bound for any weights that sum to 1; the best are searched."""
@@ -130,7 +130,7 @@ def test_the_greatest_error_of_residuals_is_within_a_hundredth_of_the_least(case
     assert greatest <= -best.fun * 1.01
 
 
-@pytest.mark.each(10)
+@pytest.mark.deep
 @cases
 def test_residuals_within_limits_are_near_the_least_sum(case: Case) -> None:
     """By duality no mechanism within limits has less than the singular value bound of weights raised by multipliers, less these
@@ -217,6 +217,7 @@ def squared_changes(sizes: Sequence[int], residuals: Sequence[Axes]) -> Floats:
     return np.array(rows)
 
 
+@pytest.mark.deep
 def test_marginals_within_limits() -> None:
     """Of Laplace noise: kept, and no worse than any of many random shares that keep them."""
     sizes = (3, 4, 2)
@@ -278,7 +279,7 @@ def best_laplace(case: Case, *, greatest: bool) -> float:
     return min(math.exp(minimize(error, start, jac=True, method="BFGS").fun) for start in starts)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @cases
 def test_marginals_are_within_a_twentieth_of_the_least_sum_over_weighted_marginals(case: Case) -> None:
     strategy = choose_marginals(case.sizes, case.tables, weights=case.weights)
@@ -288,7 +289,7 @@ def test_marginals_are_within_a_twentieth_of_the_least_sum_over_weighted_margina
     assert error <= best_laplace(case, greatest=False) * 1.05
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @cases
 def test_marginals_are_within_a_twentieth_of_the_least_greatest_error(case: Case) -> None:
     strategy = choose_marginals(case.sizes, case.tables, weights=case.weights, objective="greatest")
@@ -340,7 +341,7 @@ def test_refusals(sizes: tuple[int, ...], tables: list[Axes], weights: Any, mess
             choose(sizes, tables, weights=weights)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("objective", ["sum", "greatest"])
 def test_three_hundred_tables_are_planned_within_seconds(objective: Any) -> None:
     """Processor time, so that a busy machine does not count; the goal is 5 s."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import json
 import math
@@ -47,6 +48,7 @@ RHO = ZCDP(10**15, delta="1e-9")
 TABLES: list[list[str]] = [["sex", "region"], ["region", "year"], ["member"], []]
 
 
+@functools.cache
 def rows(count: int = 400, *, seed: int = 7) -> pa.Table:
     """Return rows of the domain, about a twelfth of them with a cell that is missing."""
     draws = np.random.default_rng(seed)
@@ -90,7 +92,7 @@ MEASURES: dict[str, Any] = {
 }
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(14)
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -130,6 +132,7 @@ def test_every_declared_cell_appears_in_the_order_of_the_table_as_given() -> Non
         _ = protect(rows(), DOMAIN).ask(sd.count(), epsilon=1).tables
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize("loss", [{"rho": "0.001"}, {"epsilon": "0.05"}, {"epsilon": "0.05", "delta": "1e-6"}])
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 def test_margins_agree_and_whole_tables_are_whole(loss: dict[str, Any], finish: Any) -> None:
@@ -232,6 +235,7 @@ def test_units_of_several_rows_get_the_noise_of_their_rows() -> None:
         assert errors[1][table] == pytest.approx({name: 3 * error for name, error in one.items()}, rel=1e-3)
 
 
+@pytest.mark.deep
 def test_the_greatest_error_is_less_than_that_of_the_least_sum() -> None:
     losses: list[dict[str, Any]] = [{"rho": "0.01"}, {"epsilon": "0.1"}]
     for relation, loss in itertools.product(("add_remove", "replace"), losses):
@@ -582,7 +586,7 @@ def range_cells(answer: Release, low: int, high: int) -> tuple[Any, float, float
     return one.value, ends[0], ends[1]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(("finish", "relation"), [("linear", "replace"), ("whole", "add_remove")])
 def test_ranges_of_an_ordered_column_have_little_error(finish: Any, relation: str) -> None:
     source = rows()
@@ -720,7 +724,7 @@ def with_areas(table: pa.Table) -> list[dict[str, Any]]:
     return [{**row, **above[row["tract"]]} for row in table.to_pylist() if row["tract"] is not None]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
@@ -786,6 +790,7 @@ def areas_of(query: LevelQuery, table: pa.Table) -> list[Any]:
     return list(query.exact_vectors(scans, PLACES))
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}])
 def test_the_variance_of_areas_is_that_of_their_replicates(loss: dict[str, Any]) -> None:
     people = protect(placed_rows(), PLACES, budget=RHO if "rho" in loss else None)
@@ -877,7 +882,7 @@ def people_keys(domain: sd.Domain, name: str) -> tuple[Any, ...]:
     return compile_tabulation(sd.tabulate([[name]]), domain).keys[0].labels
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize(
     ("loss", "ordered"),
     [({"rho": "0.002"}, []), ({"rho": "0.002"}, ["year"]), ({"epsilon": "0.05"}, []), ({"epsilon": "0.05"}, ["year"])],
@@ -983,7 +988,7 @@ def public_sums(source: pa.Table, column: str, name: str, among: set[str]) -> li
     return [{name: key, column: round(exact[key,], places)} for key in people_keys(DOMAIN, name)]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("column", ["income", "debt", "share"])
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.2"}], ids=["rho", "epsilon"])
 @pytest.mark.parametrize("finish", ["linear", "whole"])
@@ -1092,7 +1097,7 @@ def test_intervals_cover(finish: Any, loss: dict[str, Any]) -> None:
 # ---- Questions to what was released
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("finish", ["raw", "linear", "whole"])
 @pytest.mark.parametrize("loss", [{"rho": "0.01"}, {"epsilon": "0.1"}])
 def test_replicates_have_the_variance_that_the_plan_states(finish: Any, loss: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ def check_whole(whole: dict[Axes, Array], tables: Sequence[Axes]) -> None:
         assert np.array_equal(sums[0], sums[1]), (one, other)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("batch", range(10))
 def test_one_and_two_way_tables_are_always_whole(batch: int) -> None:
     """300 random workloads: few and many rows, much and little noise, axes of one key, tables within others."""
@@ -226,6 +226,7 @@ def test_rounding_is_near_the_best_rounding() -> None:
     assert errors[:, 0].sum() <= errors[:, 1].sum() * 1.1
 
 
+@pytest.mark.deep
 def test_a_large_table_is_rounded_in_seconds() -> None:
     rng = np.random.default_rng(3)
     cells = rng.gamma(0.3, 3.0, (400, 300))
@@ -281,6 +282,7 @@ def compare_errors(rows: Array, sizes: tuple[int, ...]) -> tuple[float, float, f
     return separate, error(linear), error(whole), negative
 
 
+@pytest.mark.deep
 def test_sixty_six_tables_have_two_thirds_of_the_error_of_separate_ones() -> None:
     """Where 19% of separate cells are negative: 53 apart, 40 linear, and whole, with no negative cell and one total, below 36."""
     separate, linear, whole, negative = compare_errors(*generate_census_rows())
@@ -298,7 +300,7 @@ def test_sixty_six_tables_of_the_adult_extract_have_half_the_error_of_separate_o
     assert whole < 29
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(
     "sets", [[(0,)], [(0, 1)], [(0,), (0, 1)], [(0,), (0, 1), (1, 2)], [(0, 1), (0, 2)], [(0, 1, 2), (0, 1)]], ids=str
 )

@@ -95,9 +95,6 @@ def check_margins(margins: Mapping[Axes, Integers]) -> None:
 
     Without a cycle there always is one (see `make_whole`); else a linear program says so, for up to a number of cells.
     """
-    from scipy import sparse
-    from scipy.optimize import linprog
-
     widest = [axes for axes in margins if not any(set(axes) < set(other) for other in margins)]
     if len(widest) < 3 or _join_order(widest) is not None:
         return
@@ -106,6 +103,10 @@ def check_margins(margins: Mapping[Axes, Integers]) -> None:
     shape = [sizes[axis] for axis in union]
     if math.prod(shape) > _HARD_CELLS:
         raise _explain_failure(union)
+    # Imported here, since few tables have a cycle and the import takes most of a second.
+    from scipy import sparse
+    from scipy.optimize import linprog
+
     number = np.arange(math.prod(shape)).reshape(shape)
     rows = []
     for axes in widest:

@@ -115,7 +115,7 @@ def test_the_declared_cap_does_not_move_the_search() -> None:
     assert curator_of(table).find_contribution_bounds(epsilon=1).value == wide.value
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("worth", ["0.0001", "0.001", "0.01", "1"])
 def test_the_cap_chosen_is_near_the_best_one(worth: str) -> None:
     """The error of a count with the cap chosen is within a quarter of the least of any cap, and what noise hides.

@@ -117,6 +117,7 @@ WRITERS: dict[str, Callable[[Path, pa.Table], None]] = {
 }
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_first_rows_that_do_not_fit_are_placed(name: str, tmp_path: Path) -> None:
     rng = random.Random(name)

@@ -84,7 +84,7 @@ def test_weights_move_the_loss_to_what_counts() -> None:
         assert heavy.errors()[0] < even.errors()[0]
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("loss", [{"epsilon": 1, "delta": "1e-6"}, {"rho": "0.5"}], ids=["epsilon", "rho"])
 @pytest.mark.parametrize(
     "split", [{}, {"weights": [7, 3, 1, 7]}, {"share": "error"}], ids=["equal", "weights", "error"]

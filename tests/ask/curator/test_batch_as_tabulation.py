@@ -42,7 +42,7 @@ def people(**options: Any) -> Any:
     return protect(EMPTY, DOMAIN, budget=options.pop("budget", ZCDP(10, delta="1e-9")), **options)
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize(
     ("loss", "budget"),
     [
@@ -66,6 +66,7 @@ def test_the_errors_are_those_of_the_tabulation_at_the_same_loss(loss: Any, budg
     assert sum(saving.then) < sum(saving.now)
 
 
+@pytest.mark.deep
 @settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_several_measures_and_orders_of_columns(data: st.DataObject) -> None:

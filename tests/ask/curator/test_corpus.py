@@ -252,7 +252,7 @@ def test_the_corpus_is_wide() -> None:
     assert sum(text.state == "refused" for text in TEXTS) >= 80
 
 
-@pytest.mark.each(83)
+@pytest.mark.each(131)
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.style.replace(" ", "-"))
 def test_a_text_is_answered_as_by_duckdb_or_refused_with_its_reason(
     text: Text, shop: Any, oracle: duckdb.DuckDBPyConnection
@@ -268,7 +268,7 @@ def test_a_text_is_answered_as_by_duckdb_or_refused_with_its_reason(
     assert (found == "") == (text.state != "wrong"), found
 
 
-@pytest.mark.each(131)
+@pytest.mark.each(263)
 @pytest.mark.parametrize(
     "text",
     [t for t in TEXTS if t.state in ("answered", "keys", "named")],

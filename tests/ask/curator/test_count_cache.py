@@ -107,6 +107,7 @@ def test_tables_of_many_keys_are_counted_by_what_they_tell_apart(kind: str, in_a
         engine.close()
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("in_arrays", [True, False])
 def test_a_table_that_tells_more_apart_is_counted_anew_and_a_coarser_one_is_not(in_arrays: bool) -> None:
     engine = DuckDBEngine(ROWS, domain=DOMAIN, unit=None)

@@ -53,7 +53,7 @@ ASKED: dict[str, list[ContingencyTable]] = {
 }
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("name", ASKED)
 def test_counts_by_classes_are_those_of_the_rows(name: str) -> None:
     tables = ASKED[name]

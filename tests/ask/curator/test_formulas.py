@@ -51,7 +51,7 @@ SAME = [
 ]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("text", SAME)
 def test_at_a_huge_epsilon_a_formula_is_what_plain_sql_says(text: str) -> None:
     plain = duckdb.connect()

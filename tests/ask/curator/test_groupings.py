@@ -127,6 +127,7 @@ def test_a_row_without_a_key_is_in_no_grouping_where_its_column_drops_it() -> No
     assert {(row["g"], row["n"]) for row in answer if row["region"] is None} == {(0, 1), (1, 50)}
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     ("text", "options"),
     [

@@ -181,6 +181,7 @@ def test_whatever_they_are_selected_by(what: Any, truth: float, asks: int) -> No
     assert each.mean() >= 0.95
 
 
+@pytest.mark.deep
 def test_selected_quantiles_are_as_near_as_they_say() -> None:
     table = people(300, {"epsilon": 2}, rows=10)
     asked = table.group_by("k").agg(sd.median("x").alias("m")).order_by(-col("m")).limit(20)

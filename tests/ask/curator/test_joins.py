@@ -80,6 +80,7 @@ SAME: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("asked", "text"), SAME, ids=range(len(SAME)))
 def test_python_and_sql_ask_the_same(asked: Any, text: str) -> None:
     held = people()
@@ -383,6 +384,7 @@ def staff(**how: Any) -> Any:
     )
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     "text",
     [

@@ -219,7 +219,7 @@ def test_a_question_is_asked_with_its_shares_and_confirmed_before_the_charge() -
         people.ask(batch, confirm=stop)
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("text", [SELECT, THREE], ids=["one question", "batch"])
 @pytest.mark.parametrize("share", ["relative", "error"])
 def test_an_answer_that_is_exact_at_equal_shares_is_not_starved(text: str, share: Any) -> None:

@@ -72,7 +72,7 @@ LEFT_OUT: dict[
 }
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("name", ASKED)
 def test_one_note_for_each_thing_that_an_answer_is_not_about(name: str) -> None:
     unit, question, more, said = ASKED[name]
@@ -125,7 +125,7 @@ def test_a_search_for_bounds_says_which_rows_it_saw() -> None:
 NO_CASE = "texts are compared by all of their characters, 'a' is not 'A': "
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(
     ("text", "dialect", "says"),
     [

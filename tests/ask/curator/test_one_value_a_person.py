@@ -116,6 +116,7 @@ def test_a_plan_states_its_price_and_error_by_one_row_a_person() -> None:
     assert held.ask(plan).error(0.95) == plan.error(0.95)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_both_relations_answer(neighbors: str) -> None:
     held = visits(neighbors=neighbors)

@@ -161,7 +161,7 @@ def whole() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@pytest.mark.each(23)
+@pytest.mark.each(46)
 @pytest.mark.parametrize("seed", range(80))
 def test_the_keys_are_the_groups_of_a_table_of_all_declared_rows(seed: int, whole: duckdb.DuckDBPyConnection) -> None:
     rng = random.Random(seed)
@@ -236,7 +236,7 @@ def visits(rows: int = 3) -> Any:
     )
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize(
     ("text", "keys"),
     [
@@ -317,6 +317,7 @@ def test_too_many_combinations_leave_a_superset_and_say_so() -> None:
     assert [note for note in plan.notes if "no row can have" in note]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("text", [
     "SELECT d, AVG(x) AS m FROM t WHERE 1 = 0 GROUP BY d",
     "SELECT day, MEDIAN(x) AS m FROM t WHERE d > 7 GROUP BY day",

@@ -296,7 +296,7 @@ def test_quantiles_of_one_number_in_one_question_share_their_draws() -> None:
     assert all(abs(row["iqr_x"] - 5_000) < 700 and abs(row["median_x"] - 5_000) < 700 for row in groups)
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", [PureDP(2), ZCDP(F(1, 2))], ids=str)
 def test_several_quantiles_of_a_narrow_number_are_one_selection(relation: Relation, loss: Loss) -> None:

@@ -17,7 +17,7 @@ KEYS = {"schema", "question", "columns", "rows", "errors", "intervals", "mechani
 KEYS |= {"neighbors", "privacy_unit", "charge", "declaration"}
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(15)
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("asked", [{"epsilon": 0.5}, {"epsilon": 0.5, "delta": 1e-5}], ids=str)
 def test_round_trip_and_json(name: str, asked: dict[str, Any]) -> None:

@@ -69,7 +69,7 @@ INSIDE = [
 ]
 
 
-@pytest.mark.each(29)
+@pytest.mark.each(58)
 @pytest.mark.parametrize("text", INSIDE)
 def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:  # noqa: F811
     answer, expected = answer_and_duckdb(open_visits(rows), text, visits=rows)
@@ -140,6 +140,7 @@ def test_keys_and_noise_follow_from_the_range_and_not_from_the_value(rows: pa.Ta
         assert [row["year"] for row in release.rows] == list(range(2018, 2025))
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("steps", [0, 100 * 10**9, 50_123_456_789, None])
 def test_a_text_runs_at_both_ends_of_the_range_and_at_null(rows: pa.Table, steps: int | None) -> None:  # noqa: F811
     """A number's token is whole steps of a billionth here: nothing that may be released makes a written text fail."""

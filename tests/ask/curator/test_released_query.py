@@ -177,7 +177,7 @@ def plain(cell: Any) -> Any:
     return None if cell != cell else float(round(cell, 9))
 
 
-@pytest.mark.each(12)
+@pytest.mark.each(24)
 @pytest.mark.parametrize("text", ANSWERED)
 def test_it_is_what_duckdb_gives_over_the_released_table(release: Any, text: str) -> None:
     answer = release.query(text)

@@ -280,7 +280,7 @@ def test_only_replicates_are_drawn_from_the_stream() -> None:
 # ---- where there is none
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("text", NOT_COVERED)
 def test_no_interval_and_why(text: str) -> None:
     release = ask(text)
@@ -344,6 +344,7 @@ def test_a_divisor_below_0_has_the_sign_that_was_released() -> None:
         assert low < value < high < 0
 
 
+@pytest.mark.deep
 def test_the_turn_of_a_size_leaves_no_ends() -> None:
     text = f"SELECT year, ABS(n - LAG(n) OVER (ORDER BY year)) AS x FROM {YEARS}"
     far = computed(ask(text, epsilon=10))

@@ -77,6 +77,7 @@ def test_values_are_clamped_to_the_bounds(method: str, statistic: str) -> None:
     assert {0, 2500 if statistic == "var" else 100} <= seen
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     ("method", "statistic", "teaches"),
     [

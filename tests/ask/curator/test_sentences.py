@@ -128,7 +128,7 @@ def test_what_a_survey_is_planned_to_reach(size: int, epsilon: str) -> None:
     assert np.mean(np.abs(shares) > stated) <= 0.05 + 5 * math.sqrt(0.05 / 40_000)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("epsilon", ["0.2", "0.83", "1", "2", "7"])
 @pytest.mark.parametrize("margin", [0.01, 0.07])
 def test_d3_the_trusted_curator_of_a_survey_has_the_noise_of_counts(epsilon: str, margin: float) -> None:

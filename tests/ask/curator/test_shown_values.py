@@ -70,7 +70,7 @@ def check(release: Release, kind: str) -> int:
     return past
 
 
-@pytest.mark.each(23)
+@pytest.mark.each(46)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_lie_in_their_intervals(kind: str, scale: str) -> None:

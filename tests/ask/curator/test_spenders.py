@@ -13,6 +13,7 @@ import pytest
 import sordino as sd
 from ask.curator.support import DOMAIN, TABLE
 from sordino.errors import BudgetExhausted, DeclarationChanged, DeclarationError, UnknownName
+from sordino.reporting import board
 
 PROJECT = """
 [budgets.people]
@@ -29,6 +30,13 @@ neighbors = "add_remove"
 privacy_unit = "row"
 columns.age = {type = "integer", lower = 0, upper = 125}
 """
+
+
+def board_words(project: Path) -> str:
+    """Return the board's page without its pictures, which take half a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(board, "svg_drawer", lambda: None)
+        return sd.connect(project).report()
 
 
 @pytest.fixture
@@ -85,7 +93,7 @@ def test_shares_are_shown_before_and_after_they_are_spent(project: Path) -> None
         "spent": {"epsilon": 0.1},
         "remaining": {"epsilon": 0.4},
     }
-    page = sd.connect(project).report()
+    page = board_words(project)
     assert "research has spent epsilon 0.1 of a share of epsilon 0.5." in page
     assert "teaching has spent epsilon 0 of a share of epsilon 5/3." in page
 
@@ -100,7 +108,7 @@ def test_a_changed_share_is_amended_with_a_reason(project: Path) -> None:
     assert changed == ["share of research: epsilon 0.5 -> epsilon 0.7"]
     held = sd.connect(project, spender="research").table()
     assert held.remaining == sd.PureDP("0.3")
-    assert "the share of research is now epsilon 7/10" in sd.connect(project).report()
+    assert "the share of research is now epsilon 7/10" in board_words(project)
     project.write_text(PROJECT.replace("research = {epsilon = 0.5}", "research = {epsilon = 0.3}"))
     with pytest.raises(DeclarationError, match="below what was spent"):
         sd.connect(project).amend(reason="less")

@@ -149,7 +149,7 @@ def answer_and_duckdb(held: Any, text: str, **tables: pa.Table) -> tuple[list[An
     return cells_of(release.table), [tuple(row) for row in expected.fetchall()]
 
 
-@pytest.mark.each(19)
+@pytest.mark.each(38)
 @pytest.mark.parametrize("text", FREE)
 def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:
     """At an epsilon of 100,000 a block, in values, names and, where ORDER BY says so, order."""

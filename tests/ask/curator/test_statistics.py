@@ -36,7 +36,7 @@ def people(neighbors: str, loss: dict[str, Any], rows: int = 10) -> Any:
     return curator(budget=budget, neighbors=neighbors, source=table, domain=DOMAIN)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("runs", [2000, DEEP])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -56,7 +56,7 @@ def test_counts_and_sums(question: Any, loss: dict[str, Any], neighbors: str, ru
     assert (high - low).mean() <= 1.1 * 2 * expected
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(23)
 @pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -83,7 +83,7 @@ def test_means(column: str, rows: int, mean: float, loss: dict[str, Any], neighb
     assert (high - low).mean() <= 1.1 * optimum
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(17)
 @pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("rows", [0, 1, 3, 20, 100])

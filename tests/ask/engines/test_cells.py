@@ -101,7 +101,7 @@ def domain(kind: str) -> sd.Domain:
     return sd.Domain({"i": sd.Integer(0, 10**6), "x": COLUMNS[kind]})
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_each_cell_means_what_the_table_of_rules_says(tmp_path: Path, kind: str) -> None:
     texts = [t for k, t, _ in READ if k == kind]

@@ -131,7 +131,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     assert exact(write(tmp_path / "d.csv", []), DOMAIN, sd.count(), csv=Csv(header=False, names=NAMES)) == [[0]]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("delimiter", [*"\t;| #\\^\x01§"])
 def test_delimiters(tmp_path: Path, delimiter: str) -> None:
     lines = [line.replace(b", ", delimiter.encode()) for line in BASE]
@@ -156,6 +156,7 @@ def test_odd_file_names_read_that_file_alone(tmp_path: Path, name: str) -> None:
     assert exact(path, DOMAIN, sd.count(), csv=Csv(header=False, names=NAMES)) == [[3]]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("names", [("select", "o c", "g'n"), ('a"; DROP TABLE x; --', "ü", "{g}"), ("a\\", "b,c", "'")])
 def test_odd_column_names(tmp_path: Path, names: tuple[str, str, str]) -> None:
     domain = sd.Domain(dict(zip(names, DOMAIN.columns.values(), strict=True)), unreadable_rows=True)

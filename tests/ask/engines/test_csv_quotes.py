@@ -52,7 +52,7 @@ def rows(path: Path, rules: Csv, domain: sd.Domain) -> list[tuple[object, ...]]:
     return sorted(zip(*(column.to_pylist() for column in found.columns), strict=True), key=repr)
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(22)
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "0", "§"])
 def test_cells_come_back_as_they_were_written(tmp_path: Path, quoting: Literal[0, 1, 2], delimiter: str) -> None:

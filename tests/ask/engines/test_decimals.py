@@ -79,7 +79,7 @@ def test_sums_of_decimals_are_exact_up_to_their_largest(
         assert found == [[sum(max(low, min(high, n)) for n in steps) * step], [len(steps)]]
 
 
-@pytest.mark.each(20)
+@pytest.mark.each(40)
 @pytest.mark.parametrize("kind", ["double", "float", "decimal", "wide decimal", "text", "csv"])
 @pytest.mark.parametrize("resolution", RESOLUTIONS)
 def test_conditions_and_cases_say_what_plain_sql_says(resolution: str, kind: str, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_conditions_and_cases_say_what_plain_sql_says(resolution: str, kind: str
     engine.close()
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("kind", ["double", "float", "decimal", "text"])
 @pytest.mark.parametrize(("resolution", "width"), [("0.1", "0.1"), ("0.1", "0.5"), ("0.01", "0.1"), ("0.05", "0.15")])
 def test_bins_hold_what_they_say(resolution: str, width: str, kind: str, tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_decimal_without_digits_before_the_point_is_one_text_everywhere(postgr
         one.close()
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(("step", "lower", "upper"), FLOAT_BOUNDS)
 def test_steps_of_floats_are_those_of_python(step: str, lower: int, upper: int) -> None:
     unit = Fraction(step)

@@ -161,14 +161,14 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     opened.close()
 
 
-@pytest.mark.each(19)
+@pytest.mark.each(37)
 @pytest.mark.parametrize("key", KEYS)
 def test_groups_by_functions_of_few_values_are_those_of_each_row(engine: DuckDBEngine, key: str) -> None:
     question = _read(f"SELECT {key} AS k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k")
     assert ask(engine, DOMAIN, question) == _ask_by_row(engine, question)
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(9)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_conditions_on_functions_of_few_values_are_those_of_each_row(engine: DuckDBEngine, condition: str) -> None:
     question = _read(f"SELECT COUNT(*) AS n, SUM(x) AS s FROM t WHERE {condition}")

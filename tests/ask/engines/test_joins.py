@@ -196,6 +196,7 @@ def test_unmatched_rows_have_missing_cells_and_fills_count_for_them() -> None:
     assert answers(table, [left], unit=None)[0] == [[50], [1]]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_days_and_truths_are_keys_too(how: Any) -> None:
     days = public(

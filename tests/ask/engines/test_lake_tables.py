@@ -85,13 +85,18 @@ def delta(tmp_path: Path) -> Any:
     return library.DeltaTable(tmp_path / "people")
 
 
-@pytest.fixture
-def iceberg(tmp_path: Path) -> Any:
-    """The same as an Iceberg table, in a catalog of one SQLite file."""
+@pytest.fixture(scope="module")
+def iceberg(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The same as an Iceberg table, for all tests that read it alone."""
+    return make_iceberg(tmp_path_factory.mktemp("iceberg"))
+
+
+def make_iceberg(place: Path) -> Any:
+    """Return it, in a catalog of one SQLite file."""
     library = pytest.importorskip(
         "pyiceberg.catalog.sql", reason="pyiceberg is missing: pip install 'pyiceberg[pyarrow,sql-sqlite]'"
     )
-    store = library.SqlCatalog("local", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/lake")
+    store = library.SqlCatalog("local", uri=f"sqlite:///{place}/catalog.db", warehouse=f"file://{place}/lake")
     store.create_namespace("shop")
     table = store.create_table("shop.people", schema=TABLE.schema)
     with table.update_spec() as spec:
@@ -142,7 +147,8 @@ def test_a_column_that_a_table_lacks_is_named(kind: str, request: pytest.Fixture
         exact(request.getfixturevalue(kind), domain, sd.count())
 
 
-def test_a_table_whose_files_are_gone_says_nothing_of_them(delta: Any, iceberg: Any, tmp_path: Path) -> None:
+def test_a_table_whose_files_are_gone_says_nothing_of_them(delta: Any, tmp_path: Path) -> None:
+    iceberg = make_iceberg(tmp_path)
     shutil.rmtree(tmp_path / "lake" / "shop" / "people" / "data")
     for path in (tmp_path / "people").rglob("*.parquet"):
         path.unlink()

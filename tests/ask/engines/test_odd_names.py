@@ -49,7 +49,7 @@ VALUES = [
 
 
 @pytest.mark.attack("insert SQL by a name, a text or an id")
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_column_names(name: str) -> None:
     domain = sd.Domain({name: sd.Integer(0, 9), "c": sd.Category(["a"])})

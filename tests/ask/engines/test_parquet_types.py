@@ -129,7 +129,7 @@ def test_no_file_of_any_type_that_joins_moves_a_row_of_another(declared: str, fi
     check_joining(declared, first, list(CELLS)[turn % 2 :: 2], tmp_path)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(
     ("declared", "first", "second"),
     [

@@ -197,6 +197,7 @@ def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, few: bool, people
     assert all(any(map(any, vectors)) for vectors in exact)
 
 
+@pytest.mark.deep
 def test_lines_of_buckets_are_those_of_duckdb(people: tuple[str, Path]) -> None:
     unit = PrivacyUnit("id", max_rows=7)
     lines = exact_lines(engine_of(people[1], PEOPLE, unit=unit, relation="people"))

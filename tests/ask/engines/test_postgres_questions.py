@@ -287,7 +287,7 @@ def content(release: sd.Release) -> dict[str, Any]:
     return {key: value for key, value in release.to_dict().items() if key in ("keys", "rows", "intervals", "estimates")}
 
 
-@pytest.mark.each(20)
+@pytest.mark.each(40)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_each_question_has_the_answer_of_duckdb(question: str, twins: list[sd.Connection]) -> None:
     found = []
@@ -314,7 +314,7 @@ OF_BOTH = [f"DATE_TRUNC('{step}', {of})" for step in ("month", "week", "year") f
 QUOTIENTS = ["(day - DATE '2024-07-01') / 30 * 30", "CAST(cost - 10 AS integer) / 7"]
 
 
-@pytest.mark.each(13)
+@pytest.mark.each(26)
 @pytest.mark.parametrize("key", [*OF_DAYS, *OF_MOMENTS, *OF_BOTH, *QUOTIENTS])
 def test_keys_of_days_and_moments_are_those_of_duckdb_where_rows_are_units(
     key: str, row_twins: list[sd.Curator]

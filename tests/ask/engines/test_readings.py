@@ -375,7 +375,7 @@ def check_containers(kind: str, declared: Sequence[str], folder: Path) -> None:
             ], (held, name)
 
 
-@pytest.mark.each(30)
+@pytest.mark.each(60)
 @pytest.mark.parametrize("kind", CELLS)
 def test_a_cell_is_read_alike_in_every_container(tmp_path: Path, kind: str) -> None:
     check_containers(kind, sorted({"day", *random.Random(kind).sample(sorted(DECLARED), 2)}), tmp_path)

@@ -104,7 +104,7 @@ def registered(before_tables: None) -> Iterator[None]:
     SHELVES.clear()
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("source", ["warehouse:people", Shelf("people")])
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("who", max_rows=2)])

@@ -102,7 +102,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.deep] * (name not in ("linear_regression", "kmeans"))) for name in MODELS],
+    [pytest.param(name, marks=[pytest.mark.deep] * (name != "linear_regression")) for name in MODELS],
 )
 def test_statements_of_models_are_written_as_sqlglot_writes_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []

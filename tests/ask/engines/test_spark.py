@@ -67,7 +67,7 @@ def test_init_writes_a_project_file(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("by", "where") else pytest.param(name, marks=pytest.mark.deep) for name in QUESTIONS],
+    [name if name == "by" else pytest.param(name, marks=pytest.mark.deep) for name in QUESTIONS],
 )
 def test_exact_answers_are_those_of_duckdb(name: str, people: Path, spark: SparkSession) -> None:
     assert spark.version.startswith("4.")
@@ -81,7 +81,8 @@ def test_exact_answers_are_those_of_duckdb(name: str, people: Path, spark: Spark
         other.close()
 
 
-@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["few", "all"])
+@pytest.mark.deep
+@pytest.mark.parametrize("few", [True, False], ids=["few", "all"])
 def test_moments_and_gradients_are_those_of_duckdb(few: bool, people: Path, spark: SparkSession) -> None:
     del spark
     unit = PrivacyUnit("id", max_rows=3)
@@ -90,7 +91,7 @@ def test_moments_and_gradients_are_those_of_duckdb(few: bool, people: Path, spar
     assert all(any(map(any, vectors)) for vectors in exact)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("unit", [PrivacyUnit("id", max_rows=3), None], ids=["person", "row"])
 def test_lines_of_buckets_are_those_of_duckdb(unit: PrivacyUnit | None, people: Path, spark: SparkSession) -> None:
     del spark

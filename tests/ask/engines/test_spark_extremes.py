@@ -159,6 +159,7 @@ def test_no_nan_leaves_a_file_and_no_condition_reaches_one(spark: SparkSession, 
     engine.close()
 
 
+@pytest.mark.deep
 def test_plain_spark_does_fall_into_the_trap(spark: SparkSession, tmp_path: Path) -> None:
     """With filters pushed into Parquet, the published pair goes from 0 to 101: the test above guards against something real."""
     spark.conf.set("spark.sql.parquet.filterPushdown", "true")

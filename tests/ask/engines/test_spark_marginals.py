@@ -78,7 +78,7 @@ def test_no_method_of_a_scan_is_too_long_to_be_compiled(spark: SparkSession, tmp
         engine.close()
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("starts", [[*range(-30, 30, 3)], [-(2**62), *range(0, 900, 7), 2**70], [*range(16)], [5] * 40])
 def test_a_number_is_found_among_its_starts(starts: list[int], spark: SparkSession, tmp_path: Path) -> None:
     cells = sorted({n + d for n in starts if abs(n) < 2**62 for d in (-1, 0, 1)} | {-(2**61), 2**61})

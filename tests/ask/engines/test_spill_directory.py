@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -11,24 +10,25 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import sordino as sd
+from forking import Fork
+from planning import engine_behind
+from protecting import protect
 from sordino.ask.engines import instances as spill_directory
 from sordino.ask.engines.instances import SpillDirectory
 
-HOLDS = """
-import sys
-import pyarrow as pa
-import sordino as sd
 
-table = sd.protect(
-    pa.table({"x": [1]}), domain=sd.Domain({"x": sd.Integer(0, 5)}), neighbors="add_remove", privacy_unit="row",
-    budget=sd.PureDP(1), ledger=None,
-)
-print(table._engine._current._directory, flush=True)
-sys.stdin.read()
-"""
-# A tenth of the time that a table takes to open.
+def hold_a_table() -> int:
+    """Open a table, print the place of its directory, and wait."""
+    table = protect(pa.table({"x": [1]}), sd.Domain({"x": sd.Integer(0, 5)}))
+    print(engine_behind(table)._directory, flush=True)
+    sys.stdin.read()
+    return 0
+
+
 WAITS = """
 import sys
 from sordino.ask.engines.instances import SpillDirectory
@@ -61,13 +61,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     spill_directory._remove_left.cache_clear()
 
 
-def hold(script: str) -> tuple[subprocess.Popen[str], Path]:
-    """Start a process with a directory, and return both."""
-    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    return process, Path(process.stdout.readline().strip())
-
-
 def test_a_directory_is_private_and_goes_with_what_is_in_it(place: Path) -> None:
     held = SpillDirectory()
     path = Path(held.path)
@@ -80,12 +73,16 @@ def test_a_directory_is_private_and_goes_with_what_is_in_it(place: Path) -> None
 
 
 def test_what_a_killed_process_left_is_removed_at_the_next_start_and_nothing_else(place: Path) -> None:
-    killed, left = hold(HOLDS)
-    alive, kept = hold(WAITS)
+    killed = Fork(hold_a_table)
+    left = Path(killed.stdout.readline().strip())
+    # A program that ends by itself removes its directory; a fork of this one would end otherwise.
+    alive = subprocess.Popen([sys.executable, "-c", WAITS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert alive.stdout is not None
+    kept = Path(alive.stdout.readline().strip())
     try:
         (left / "duckdb_temp_storage_0.tmp").write_text("rows")
-        killed.send_signal(signal.SIGKILL)
-        killed.wait()
+        killed.kill()
+        killed.communicate()
         assert left.is_dir()
         target = place / "target"
         target.mkdir()
@@ -102,9 +99,10 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start_and_nothing_els
         assert alive.returncode == 0
         assert not kept.exists()
     finally:
-        for process in (killed, alive):
-            process.kill()
-            process.communicate()
+        killed.kill()
+        killed.communicate()
+        alive.kill()
+        alive.communicate()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")

@@ -44,6 +44,7 @@ def counted(keys: list[Any], tables: list[list[KeyColumn]]) -> list[list[int]]:
     return found
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("size", SIZES)
 def test_keys_of_every_width_are_counted_in_blocks(size: int) -> None:
     rng = np.random.default_rng(size)

@@ -202,7 +202,7 @@ def test_each_value_is_what_plain_python_says(where: Expr | None) -> None:
             assert exact == [[len(known)], [sum(known, Fraction(0))]], (step.values[0].describe(), table)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize(
     ("value", "keys"),
     [

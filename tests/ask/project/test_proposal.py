@@ -75,7 +75,7 @@ def test_the_table_of_a_compressed_file_has_its_name(named: str, tmp_path: Path)
     assert (made.table, made.columns) == ("visits", 1)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("folder", ["visits", "visits.parquet"])
 @pytest.mark.parametrize("end", ["", "/"])
 def test_a_folder_is_written_with_its_slash_and_read_again(folder: str, end: str, tmp_path: Path) -> None:

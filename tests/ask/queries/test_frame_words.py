@@ -301,7 +301,7 @@ def people() -> Any:
     )
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize(("word", "new", "today"), SAME, ids=[word for word, _, _ in SAME])
 def test_a_word_builds_the_question_of_today(
     people: Any, word: str, new: Callable[[Any], Any], today: Callable[[Any], Any]
@@ -496,7 +496,7 @@ OVER: list[tuple[Callable[[Any], Any], str]] = [
 ]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize(("words", "text"), OVER)
 def test_windows_in_python_are_those_of_sql(words: Callable[[Any], Any], text: str) -> None:
     """The same numbers at an epsilon of a million, and the same price and errors."""

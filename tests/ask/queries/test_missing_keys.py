@@ -130,7 +130,7 @@ def _plain(key: Any) -> Any:
     return key.date() if isinstance(key, datetime.datetime) else float(key) if isinstance(key, int) else key
 
 
-@pytest.mark.each(23)
+@pytest.mark.each(47)
 @pytest.mark.parametrize("missing", ["drop", "keep"])
 @pytest.mark.parametrize(("key", "source"), [*BY_QUESTION, *NEVER])
 def test_the_null_group_of_a_computed_key_is_that_of_duckdb(key: str, source: str, missing: str) -> None:

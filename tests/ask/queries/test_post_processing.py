@@ -47,7 +47,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(17)
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda c: c[1])
 @pytest.mark.parametrize("order", ORDERS, ids=lambda o: o[1])
 def test_it_means_what_sql_means(

@@ -146,6 +146,7 @@ def test_no_neighbor_loses_more(asked: str, asked_loss: Any, neighbors: str, gro
         assert found >= most * (1 - 1e-9)  # and some neighbor loses it all: nothing is wasted
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("asked_loss", [{"epsilon": 2}, {"rho": 1}], ids=str)
 def test_what_one_ask_answers_agrees(asked_loss: Any, neighbors: str) -> None:
@@ -178,6 +179,7 @@ def error_apart(asked: Any, count: int) -> float:
 WIDE = sd.Domain({"w": sd.Integer(0, 1000, missing=sd.Fill(0)), "v": sd.Integer(0, 10, missing=sd.Fill(0))})
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     ("asked", "ratios"),
     [  # F2: a mean by 27% at the worst mean. F3: a count from 9.0 to 4.1, a sum from 9.0 to 3.0 times the range. F4: variance

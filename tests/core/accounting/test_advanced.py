@@ -96,7 +96,7 @@ LISTS: list[list[Event]] = [
 ]
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("events", LISTS, ids=lambda events: f"{len(events)} of {events[0]!r}"[:60])
 def test_best_is_the_least_of_its_table(events: list[Event]) -> None:
     found = best(events, 1e-6)

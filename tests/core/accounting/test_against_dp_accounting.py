@@ -10,7 +10,7 @@ from sordino.core.accounting.pld import pld_epsilon
 from sordino.core.loss import Event
 
 
-@pytest.mark.each(8)
+@pytest.mark.each(16)
 @pytest.mark.parametrize(
     ("event", "times"),
     [

@@ -97,6 +97,7 @@ def test_finding_i2_numbers() -> None:
         )
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("cells", "steps"), [(24, 1), (40, 1), (60, 3)])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, "1e-6"), (4, "1e-5")])
 def test_vectors_need_5_to_8_percent_less_noise_and_keep_their_pair(

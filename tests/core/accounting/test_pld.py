@@ -6,10 +6,12 @@ import random
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from core.accounting import brute
 from core.accounting.test_tightness import count_calls
+from sordino.core.accounting import discretize
 from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.accounting.events import (
     ApproxEvent,
@@ -55,7 +57,7 @@ def test_delta_is_that_of_enumeration(names: list[str], epsilon: float) -> None:
     assert truth * (1 - 1e-9) - 1e-15 <= found <= truth * 1.001 + 1e-11
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("names", LISTS, ids=lambda names: " + ".join(names))
 @pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6])
 def test_epsilon_is_the_least_that_holds(names: list[str], delta: float) -> None:
@@ -101,7 +103,7 @@ def vectors(l1: int) -> list[tuple[int, ...]]:
     return [v for k in range(1, l1 + 1) for v in itertools.product(range(1, l1 + 1), repeat=k) if sum(v) <= l1]
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("epsilon", [0.05, 0.8, 3.0])
 @pytest.mark.parametrize("l1", [2, 3, 4])
 def test_vector_laplace_is_dominated_by_one_number_that_moves_by_l1(epsilon: float, l1: int) -> None:
@@ -146,7 +148,7 @@ def test_gaussians_are_those_of_the_analytic_formula() -> None:
     assert analytic_gaussian_sigma(value * (1 + 1e-6), 1e-5) <= 200 / 500**0.5
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("rho", [1e-6, 0.01, 0.5, 20.0])
 def test_an_event_of_rho_alone_converts_by_zcdp(rho: float) -> None:
     value = pld_epsilon([GaussianEvent(rho / 4)] * 4, 1e-6)
@@ -217,6 +219,7 @@ def mix_events(seed: int, *, most: int, distinct: int) -> list[Event]:
     return [draw.choice(pool) for _ in range(most)]
 
 
+@pytest.mark.deep
 def test_ten_thousand_charges_cost_as_much_as_their_hundred_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kind is laid out once, and all are composed by one transform: bench/accounting.py says how long that takes."""
     events = mix_events(5, most=10_000, distinct=100)
@@ -286,3 +289,16 @@ WRITTEN = [DiscreteLaplaceEvent("1/3", 12), DiscreteGaussianEvent("7/2", 3, 2, (
 def test_new_events_survive_ledgers(event: Event) -> None:
     assert event_from_dict(event_to_dict(event)) == event
     assert eval(repr(event)) == event
+
+
+@pytest.mark.parametrize("sizes", [(2_000, 2_000), (9_001, 2_113), (2_111, 4_097)], ids=str)
+def test_a_long_convolution_is_the_sum_of_products_within_its_slack(sizes: tuple[int, int]) -> None:
+    """By blocks, with gaps and tails of 1e-300: beside whole numbers, whose sums are exact, and beside numpy's."""
+    draws = np.random.default_rng(7)
+    whole = [draws.integers(0, 2**20, size).astype(float) for size in sizes]
+    assert (discretize._convolve(*whole) == np.convolve(*whole)).all()
+    masses = [draws.random(size) ** 200 * (draws.random(size) < 0.7) for size in sizes]
+    sums = discretize._convolve(*masses)
+    direct = np.convolve(*masses)
+    assert sums.shape == direct.shape
+    assert (np.abs(sums - direct) <= discretize._ULP * min(sizes) * direct).all()

@@ -120,7 +120,7 @@ def test_a_value_that_was_chosen_among_many_errs_as_the_worst_of_them() -> None:
         assert Selected(one, among).intervals(0.9) == one.intervals(float(1 - Fraction(1, 10) / among))
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(11)
 @pytest.mark.parametrize("rising", [False, True], ids=["largest", "smallest"])
 @pytest.mark.parametrize("apart", [0, 8, 500], ids=["equal", "near", "apart"])
 @pytest.mark.parametrize("runs", [250, pytest.param(2_000, marks=pytest.mark.deep)])
@@ -162,6 +162,7 @@ def test_ends_rise_with_the_value_and_lie_within_the_margin(law: NoiseLaw, confi
     assert free == [(y - margin, y + margin) for y in values]
 
 
+@pytest.mark.deep
 def test_an_empty_group_at_an_even_chance() -> None:
     """Cut at 0, y -+ error covers 0 in (1 + c) / 2 of all cases; for a scale of 100 steps that is .75 at .5."""
     law = DiscreteLaplace(Fraction(100))

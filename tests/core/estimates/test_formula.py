@@ -48,7 +48,7 @@ def number(text: str) -> list[Any]:
     return ["number", text]
 
 
-@pytest.mark.each(13)
+@pytest.mark.each(27)
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(
     ("tree", "top", "bottom", "truth"),

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from fractions import Fraction
 from pathlib import Path
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 import sordino as sd
+from forking import Fork
 from sordino.cli.main import main
 from sordino.lab.datasets.census import write_census_project
 
@@ -34,9 +36,32 @@ def _words(request: str) -> list[str]:
     return ["ask", SQL, "--epsilon", EPSILON, "--format", "json", "--request-id", request]
 
 
-def _ask(directory: Path, request: str) -> subprocess.Popen[bytes]:
+# Starts an ask, kills it after so many seconds if any are stated, and returns what it printed.
+_Ask = Callable[[Path, str, float | None], str]
+
+
+def _by_a_program(directory: Path, request: str, seconds: float | None) -> str:
+    """As it is typed: a second of its life is the start of Python."""
     command = [sys.executable, "-m", "sordino", *_words(request)]
-    return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    if seconds is not None:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+    return process.communicate()[0]
+
+
+def _by_a_fork(directory: Path, request: str, seconds: float | None) -> str:
+    """As it is from its first line on."""
+
+    def ask() -> int:
+        os.chdir(directory)
+        return main(_words(request))
+
+    process = Fork(ask)
+    if seconds is not None:
+        time.sleep(seconds)
+        process.kill()
+    return process.communicate()[0]
 
 
 def _delay(i: int, longest: float) -> float:
@@ -44,17 +69,14 @@ def _delay(i: int, longest: float) -> float:
     return longest * int.from_bytes(hashlib.sha256(str(i).encode()).digest()[:4], "big") / 2**32
 
 
-def _crash(project: Path, kills: int) -> None:
+def _crash(project: Path, kills: int, ask: _Ask) -> None:
     start = time.monotonic()
-    whole = _ask(project, "whole").communicate()[0]
+    whole = ask(project, "whole", None)
     longest = 1.1 * (time.monotonic() - start)
     seen = {"whole": json.loads(whole)}
     for i in range(kills):
-        process = _ask(project, f"r{i}")
-        time.sleep(_delay(i, longest))
-        process.send_signal(signal.SIGKILL)
-        out = process.communicate()[0]
-        if out.endswith(b"}\n"):
+        out = ask(project, f"r{i}", _delay(i, longest))
+        if out.endswith("}\n"):
             seen[f"r{i}"] = json.loads(out)
     ledger = sd.Ledger.existing(next(project.glob("*.ledger")))
     report, charges = ledger.verify(), {c.request: c for c in ledger.charges()}
@@ -75,12 +97,12 @@ def _crash(project: Path, kills: int) -> None:
 
 
 def test_a_kill(project: Path) -> None:
-    _crash(project, 1)
+    _crash(project, 2, _by_a_fork)
 
 
 @pytest.mark.deep
 def test_many_kills(project: Path) -> None:
-    _crash(project, 60)
+    _crash(project, 60, _by_a_program)
 
 
 def test_one_ask_fits_and_the_next_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

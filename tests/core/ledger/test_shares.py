@@ -2,12 +2,9 @@
 
 import json
 import multiprocessing
-import os
 import random
 import shutil
-import signal
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -18,7 +15,7 @@ from typing import Any
 import pytest
 
 from core.ledger.support import spend
-from places import ROOT
+from forking import Fork
 from sordino.core.accounting.events import GaussianEvent, LaplaceEvent
 from sordino.core.ledger.ledger import Ledger
 from sordino.core.ledger.records import Charge, Sums, canonical
@@ -33,7 +30,6 @@ from sordino.errors import (
 )
 
 FORK = multiprocessing.get_context("fork")
-SOURCE = str(ROOT / "src")
 
 
 def charge(ledger: Ledger, epsilon: Number, spender: str | None = None) -> None:
@@ -359,25 +355,21 @@ def test_64_processes_pass_neither_the_share_nor_the_cap(path: Path) -> None:
     assert [e.kind for e in ledger.entries()].count("share") == 2
 
 
-CHILD = """
-import sys
-from sordino.core.accounting.events import LaplaceEvent
-from sordino.core.ledger.ledger import Ledger
-from sordino.errors import BudgetExhausted
-from sordino.core.loss import PureDP
-print("ready", flush=True)
-ledger = Ledger.open(sys.argv[1], cap=PureDP(5))
-ledger.declare_share("research", PureDP(1))
-while True:
-    for spender in ("research", None):
-        try:
-            charge = ledger.charge(LaplaceEvent("0.001"), note="", question="q", spender=spender)
-        except BudgetExhausted:
-            print("full", flush=True)
-            sys.stdin.read()
-        print(charge.id, spender, flush=True)
-        ledger.commit(charge, '"an answer"')
-"""
+def charge_for_ever(path: Path) -> int:
+    """Charge the share and the budget in turn until the process is killed, and say so after each."""
+    print("ready", flush=True)
+    ledger = Ledger.open(path, cap=PureDP(5))
+    ledger.declare_share("research", PureDP(1))
+    while True:
+        for spender in ("research", None):
+            try:
+                charge = ledger.charge(LaplaceEvent("0.001"), note="", question="q", spender=spender)
+            except BudgetExhausted:
+                print("full", flush=True)
+                sys.stdin.read()
+            assert isinstance(charge, Charge)
+            print(charge.id, spender, flush=True)
+            ledger.commit(charge, '"an answer"')
 
 
 def kill_spenders(path: Path, *, kills: int, seed: int) -> None:
@@ -385,18 +377,11 @@ def kill_spenders(path: Path, *, kills: int, seed: int) -> None:
     draw = random.Random(seed)
     printed: dict[str, str] = {}
     for death in range(kills):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(path)],
-            stdout=subprocess.PIPE,
-            stdin=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": SOURCE},
-        )
-        assert child.stdout is not None
-        head = b"".join(child.stdout.readline() for _ in range(1 + death % 2))
+        child = Fork(lambda: charge_for_ever(path))
+        head = "".join(child.stdout.readline() for _ in range(1 + death % 2))
         time.sleep(draw.uniform(0, 0.3))
-        child.send_signal(signal.SIGKILL)
-        rest, _ = child.communicate()
-        for line in (head + rest).decode().rpartition("\n")[0].splitlines():
+        child.kill()
+        for line in (head + child.communicate()[0]).rpartition("\n")[0].splitlines():
             name, _, spender = line.partition(" ")
             printed |= {} if name in ("ready", "full") else {name: spender}
         if not path.exists():

@@ -55,6 +55,7 @@ def test_errors_of_dense_values_are_those_expected(levels: tuple[Fraction, ...],
         assert (1 - within) * expected < found < (1 + within) * expected
 
 
+@pytest.mark.deep
 def test_pivots_never_make_errors_larger_and_quartiles_smaller() -> None:
     for count in range(1, 25):
         levels = tuple(F(i + 1, count + 1) for i in range(count))

@@ -163,6 +163,7 @@ def people(ledger: Path | None = None) -> sd.Curator:
 
 
 @pytest.mark.usefixtures("before_tables", "registered")
+@pytest.mark.each(2)
 @pytest.mark.parametrize(
     "sql",
     [
@@ -185,6 +186,7 @@ def test_what_is_planned_is_asked_stored_and_read_again(sql: str, tmp_path: Path
     assert table.spent == sd.PureDP(4)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("before_tables", "registered")
 def test_it_is_chosen_where_it_errs_less_and_its_intervals_cover() -> None:
     table = people()

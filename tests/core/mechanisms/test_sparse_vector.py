@@ -89,7 +89,7 @@ def run(made: SparseVector, answers: tuple[int, ...], rng: Rng) -> tuple[bool, .
     return tuple(said)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("made", [ONE, TWO, COUNTS, EACH], ids=["one", "two", "monotone", "redrawn"])
 @pytest.mark.parametrize("count", [2_000, pytest.param(40_000, marks=pytest.mark.deep)])
 def test_law_by_chi_square(made: SparseVector, count: int) -> None:

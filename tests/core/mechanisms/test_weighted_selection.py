@@ -36,7 +36,13 @@ EVERY = pytest.mark.parametrize("made", MADE, ids=repr)
 @EVERY
 def test_a_unit_of_any_number_of_keys_has_length_one_at_most(made: WeightedSelection) -> None:
     for one in made.rounds:
-        sizes = [*range(1, min(made.groups, 400) + 1), *(end - 1 for end in one.starts[1:]), made.groups]
+        # Each number where few are the rule, and one in twenty above.
+        sizes = [
+            *range(1, min(made.groups, 80) + 1),
+            *range(81, min(made.groups, 400) + 1, 20),
+            *(end - 1 for end in one.starts[1:]),
+            made.groups,
+        ]
         for keys in sizes:
             weight = one.weight(keys)
             assert keys * weight**2 <= one.whole**2
@@ -53,7 +59,7 @@ def test_new_keys_of_one_unit_show_with_probability_delta_at_most_whatever_their
     assert sum((d for d in (made.delta / 10, made.delta * 9 / 10)), Fraction(0)) == made.delta
     for one, delta in zip(made.rounds, (made.delta / 10, made.delta * 9 / 10), strict=True):
         ends = (end - 1 for end in one.starts[1:])
-        sizes = [*range(1, min(made.groups, 300) + 1), *ends, made.groups]
+        sizes = [*range(1, min(made.groups, 80) + 1), *range(81, min(made.groups, 300) + 1, 20), *ends, made.groups]
 
         def worst(threshold: int, one: WeightedRound = one, sizes: list[int] = sizes) -> float:
             return max(k * one.law.upper_tail(threshold - 1 - one.weight(k)) for k in sizes)

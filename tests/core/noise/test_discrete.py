@@ -74,7 +74,7 @@ def test_laplace_blocks_have_the_law(scale: Fraction) -> None:
     assert fit("laplace", scale, discrete_laplace(scale, Rng.seeded(1), 1_000_000)) > FALSE_ALARM
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(3)
 @pytest.mark.parametrize("scale", [2000, 10**6, 10**12])
 def test_laplace_blocks_have_the_law_at_large_scales(scale: int) -> None:
     """False alarm 1e-6."""
@@ -97,7 +97,7 @@ def test_gaussian_blocks_have_the_law(variance: Fraction) -> None:
     assert fit("gaussian", variance, discrete_gaussian(variance, Rng.seeded(4), 1_000_000)) > FALSE_ALARM
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(5)
 @pytest.mark.parametrize("variance", VARIANCES)
 def test_single_and_textbook_gaussian_have_the_law(variance: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""

@@ -34,7 +34,7 @@ def enumerate_error(laws: Any, weights: Any, confidence: float) -> Fraction:
     return found
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(
     ("laws", "weights"),
     [
@@ -52,7 +52,7 @@ def test_few_points_are_exact(laws: Any, weights: Any, confidence: float) -> Non
     assert sum_error(laws, weights, confidence) == enumerate_error(kept, [w for _, w in used], confidence)
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize(
     ("laws", "weights"),
     [

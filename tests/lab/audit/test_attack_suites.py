@@ -71,6 +71,7 @@ def test_reports_are_averaged_away_unless_an_answer_is_permanent() -> None:
     assert fresh.epsilon == pytest.approx(30)
 
 
+@pytest.mark.deep
 def test_the_same_seed_gives_the_same_attacks() -> None:
     assert attack_release(people=20) == attack_release(people=20) != attack_release(people=20, seed=2)
 

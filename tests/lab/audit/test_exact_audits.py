@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from scipy.stats import binom
 
 import sordino as sd
+from battery import binomial_law
 from cli.support import Run, read_json
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure
 from sordino.ask.curator.plan import Plan
@@ -204,7 +204,7 @@ def test_one_run_of_a_sound_mechanism_is_accused_no_more_often_than_stated(epsil
     """The law of right guesses about independent coins, randomized at epsilon, is binomial: summed exactly."""
     p = math.exp(epsilon) / (1 + math.exp(epsilon))
     accused = sum(
-        float(binom.pmf(right, 40, p))
+        float(binomial_law(right, 40, p))
         for right in range(41)
         if canary_epsilon(right, guesses=40, canaries=40, alarm=0.05) > epsilon
     )

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrc
 
 import sordino as sd
+from battery import binomial_law
 from sordino.core.mechanisms.additive_noise import Laplace, gaussian_for_rho
 from sordino.core.mechanisms.selection import Exponential
 from sordino.core.noise.laws import DiscreteLaplace
@@ -38,7 +39,7 @@ def test_no_pair_of_chances_within_the_claim_is_accused_more_often_than_stated(
     assert accused.any()
     for q in np.linspace(0, 1, 41):
         p = min(1.0, math.exp(epsilon) * q + delta, 1 - (1 - q - delta) / math.exp(epsilon))
-        chance = float(binom.pmf(counts, runs, p) @ accused @ binom.pmf(counts, runs, q))
+        chance = float(binomial_law(counts, runs, p) @ accused @ binomial_law(counts, runs, q))
         assert chance <= alarm + 1e-12
 
 
@@ -46,8 +47,8 @@ def test_the_bound_is_of_clopper_and_pearson() -> None:
     """At the ends of the two intervals so many events, or so few, come with half of the alarm each."""
     runs, alarm, delta = 60, 0.02, 0.05
     for more, less in ((60, 0), (50, 3), (31, 30)):
-        low = brentq(lambda p, n=more: binom.sf(n - 1, runs, p) - alarm / 2, 1e-9, 1 - 1e-9)
-        high = brentq(lambda p, n=less: binom.cdf(n, runs, p) - alarm / 2, 1e-9, 1 - 1e-9)
+        low = brentq(lambda p, n=more: bdtrc(n - 1, runs, p) - alarm / 2, 1e-9, 1 - 1e-9)
+        high = brentq(lambda p, n=less: bdtr(n, runs, p) - alarm / 2, 1e-9, 1 - 1e-9)
         (found,) = bound_epsilons(np.array([more]), np.array([less]), runs=runs, delta=delta, alarm=alarm)
         assert found == pytest.approx(math.log((low - delta) / high), rel=1e-9)
 

@@ -49,6 +49,7 @@ def test_reference_mechanisms_exponential() -> None:
     assert chances[:3] == pytest.approx([0.8887589426578777, 0.10388931391755679, 0.004587457931663897], rel=1e-12)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_draws_follow_the_law_that_is_stated(shape: Any) -> None:
     draws = shape.draw(sd.Rng.seeded(3), 20_000)

@@ -223,6 +223,7 @@ def test_the_words_of_explain_hold_for_the_event_of_the_release(budget: str, los
     assert tail(laws, bound) <= float(chance or 0)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("rho", [0.001, 0.05, 0.5, 3])
 def test_the_power_of_a_test_of_gaussian_noise_is_near_the_exact_one(rho: float) -> None:
     """The exact power is that of the likelihood ratio test on the discrete law (Neyman, Pearson), at 5% false alarms."""
@@ -255,7 +256,7 @@ def test_the_power_against_finer_steps_is_that_of_the_continuous_law(rho: float,
     assert said == pytest.approx(exact, rel=2e-3)
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("rho", [0.001, 0.05, 0.5, 1, 3])
 def test_where_only_rho_is_known_the_power_is_within_a_third_of_what_a_gaussian_has(rho: float) -> None:
     """Another law of that rho may be easier to tell apart than Gaussian noise, so the bound may lie above its power."""

@@ -49,6 +49,7 @@ def power_of_best_test(nothing: Any, something: Any, score: Any, *, level: float
     return alarms(rest), alarms(score(something))
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize(("epsilon", "level"), [(0.5, 0.05), (1.0, 0.05), (1.0, 0.2), (1.0, 0.6), (2.0, 0.02)])
 @pytest.mark.parametrize("shift", [1, 3])
 def test_power_of_the_likelihood_ratio_test_against_laplace(epsilon: float, level: float, shift: int) -> None:
@@ -87,6 +88,7 @@ def test_posterior_of_two_hypotheses_against_laplace(epsilon: float, prior: floa
         assert near(float(np.mean(inside[chosen])), expected, draws=int(np.sum(chosen)))
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("epsilon", [0.5, 1.5])
 @pytest.mark.parametrize(("prior", "participation"), [(0.2, 0.6), (0.5, 1.0), (0.7, 0.1), (1.0, 0.3)])
 def test_relative_risk_against_laplace_is_attained(epsilon: float, prior: float, participation: float) -> None:

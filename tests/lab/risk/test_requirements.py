@@ -232,7 +232,7 @@ def test_a_narrow_interval_is_not_rounded_out_of() -> None:
     assert repr(made.epsilon) in made.sentence()
 
 
-@pytest.mark.each(9)
+@pytest.mark.each(19)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["row", PrivacyUnit("member", max_rows=3)])
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_accuracy_is_the_plans_error_inverted(query: object, error: float, neigh
     assert planned(made.lower * (1 - 1e-6)) > error
 
 
-@pytest.mark.each(15)
+@pytest.mark.each(30)
 @pytest.mark.parametrize("currency", ["epsilon", "rho"])
 @pytest.mark.parametrize("delta", ["1e-6", "1/20"])
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def close(query: str, cell: dict[str, Any], value: float) -> Any:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=12, deadline=None, derandomize=True, database=None)
+@settings(max_examples=8, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_equals_brute_force(query: str, cell: dict[str, Any]) -> None:
     for local in (False, True):
@@ -143,6 +143,7 @@ def compare_std(cell: dict[str, Any]) -> None:
             assert found.value == close("std", cell, exact)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("query", QUERIES)
 @settings(max_examples=4, deadline=None, derandomize=True, database=None)
 @given(cell=cells(), neighbors=st.sampled_from(["add_remove", "replace"]))

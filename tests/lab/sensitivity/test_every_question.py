@@ -70,7 +70,7 @@ def test_every_question_of_python_has_one_or_is_refused(name: str, neighbors: st
             worst_case_sensitivity(QUESTIONS[name], DOMAIN, neighbors=neighbors, privacy_unit="row")
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("kind", EVERY_KIND)
 def test_every_kind_of_sql_has_one_or_is_refused(kind: str) -> None:
     drawn = Questions(random.Random(kind))

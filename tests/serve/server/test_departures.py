@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scipy import stats
 
 from serving import Served, served
 from sordino.ask.engines.duckdb import DuckDBEngine
@@ -149,5 +148,8 @@ def test_times_to_answer_of_neighboring_tables_cannot_be_told_apart(
                 assert servers[which].ask(epsilon="0.001").status_code == 200
             moments[which].append(round(seen[0]))
     assert all(moment.bit_count() == 1 for one in moments for moment in map(int, one))
+    # Imported here, since it takes a second in each worker.
+    from scipy import stats
+
     alike = stats.mannwhitneyu(*moments).pvalue > 1e-4
     assert alike == (not slower)

@@ -137,13 +137,13 @@ def canary_epsilon(right: int, *, guesses: int, canaries: int, delta: float = 0.
 
 def _chance(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     """Return the largest chance that so many guesses are right at a loss (the theorem of `audit_canaries`)."""
-    from scipy.stats import binom
+    from scipy.special import bdtrc
 
     if not right:
         return 1.0
     odds = math.exp(epsilon)
     p = 1 / (1 + math.exp(-epsilon))
-    reached = float(binom.sf(right - 1, guesses, p))
+    reached = float(bdtrc(right - 1, guesses, p))
     if not delta:
         return reached
     above = np.arange(right, guesses)

@@ -126,7 +126,7 @@ CELLS: list[tuple[str, list[str], dict[str, Any], str, list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.each(7)
+@pytest.mark.each(17)
 @pytest.mark.parametrize(
     ("cells", "rules", "kind", "values"), [case[1:] for case in CELLS], ids=[case[0] for case in CELLS]
 )
@@ -235,6 +235,7 @@ def test_a_workbook_is_read_by_its_sheet(tmp_path: Path) -> None:
         run(path, sheet="stay")
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("ending", [".sav", ".dta"])
 def test_labels_of_a_codebook_become_declared_values(tmp_path: Path, ending: str) -> None:
     frame = pd.DataFrame({"sex": [1.0, 2.0, None], "income": [100.0, 9.0, 250.5]})
@@ -270,6 +271,7 @@ def json_lines(path: Path) -> None:
     path.write_text('{"a": 1, "b": "x", "c": {"d": [1]}}\n{"a": 2.5, "e": true}\n')
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("ending", "make"), [(".json", json_array), (".jsonl", json_lines)])
 def test_json_is_read(tmp_path: Path, ending: str, make: Callable[[Path], None]) -> None:
     path = tmp_path / f"a{ending}"
@@ -283,6 +285,7 @@ def test_json_is_read(tmp_path: Path, ending: str, make: Callable[[Path], None])
         run(tmp_path / "no.json")
 
 
+@pytest.mark.deep
 def test_fixed_widths_zips_and_databases_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "fixed.txt", "id age\n 1  34\n 2   7\n")
     assert run(path, widths=(2, 4))[0].to_pylist() == [{"id": 1, "age": 34}, {"id": 2, "age": 7}]
@@ -461,6 +464,7 @@ def test_days_in_two_ways_are_read_and_repeated(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "again.parquet").equals(table)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("packing", ["gzip", "bz2", "lzma"])
 def test_a_packed_file_is_read(tmp_path: Path, packing: str) -> None:
     ending = {"gzip": ".gz", "bz2": ".bz2", "lzma": ".xz"}[packing]

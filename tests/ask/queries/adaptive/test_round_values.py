@@ -84,7 +84,7 @@ def is_in(one: RoundSet, name: str, step: int) -> bool:
     return abs(near - round(near)) < 1e-9
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("name", EDGES)
 def test_sets_are_nested_or_apart_and_counted_as_they_are_named(name: str) -> None:
     low, high = EDGES[name][0], min(EDGES[name][0] + 3_000, EDGES[name][-1])

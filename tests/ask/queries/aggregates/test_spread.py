@@ -116,7 +116,7 @@ def test_lumpy_noise_of_truths(rows: int, loss: dict[str, Any], neighbors: str) 
     assert coverage(draw_spread(plan, x, x, 400, rows), float(np.var(x))) >= 0.95 - coverage_slack(400)
 
 
-@pytest.mark.each(6)
+@pytest.mark.each(12)
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=str)
 @pytest.mark.parametrize("asked", ASKED, ids=lambda a: a.aggregate.statistic)
 def test_large_groups_have_intervals_as_narrow_as_their_error(asked: Any, loss: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str,
     assert people(loss=loss).plan(variance("x"), **loss).error(0.95) is None
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize(
     ("laws", "weights"),
     [
@@ -190,6 +190,7 @@ def test_products_of_noises_have_the_stated_mean_and_variance(law: Any, both: fl
     assert abs(squares.mean() - variance.item()) < 7 * squares.std() / math.sqrt(len(drawn))
 
 
+@pytest.mark.deep
 def test_thirty_rows_have_intervals_hardly_wider_than_the_error() -> None:
     """They were 1.7 times as wide as the error of 95%, and covered .99: the noises of both means at their extremes."""
     x, y = columns(30, 50, 20)
@@ -250,6 +251,7 @@ def test_a_release_reads_back_as_it_was() -> None:
         assert all(e >= 0 for e in estimate.errors(0.95))
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize(("asked", "most"), [(variance("x"), 2500), (std("x"), 50), (covariance("x", "y"), 1250)])
 def test_estimates_stay_within_what_is_possible(asked: Any, most: float) -> None:
     nothing = np.zeros(0)

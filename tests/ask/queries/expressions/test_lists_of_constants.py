@@ -100,7 +100,7 @@ def test_a_further_constant_costs_its_own_text_alone(of: Expr, values: list[Any]
         engine.close()
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(7)
 @pytest.mark.parametrize("size", [3, 33, 100, 1000])
 @pytest.mark.parametrize("apart", [1, 30, 1000, 10**6])
 def test_the_text_of_a_list_grows_with_its_constants_not_with_what_lies_between(size: int, apart: int) -> None:

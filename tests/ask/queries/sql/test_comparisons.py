@@ -172,7 +172,7 @@ def test_a_condition_keeps_the_rows_that_duckdb_keeps(held: Any, oracle: duckdb.
     assert asked >= 5
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("seed", range(20))
 def test_a_text_of_columns_is_a_key_as_in_duckdb(held: Any, oracle: duckdb.DuckDBPyConnection, seed: int) -> None:
     draw = random.Random(seed)

@@ -18,7 +18,7 @@ def read(value: str, dialect: str) -> object:
     return parse_question(sql(text, dialect=dialect), table="people", columns=("joined", "left_on", "seen", "x", "job"))
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(11)
 @pytest.mark.parametrize(
     ("dialect", "value", "meaning"),
     [

@@ -50,7 +50,7 @@ _COUNTED = [
 ]
 
 
-@pytest.mark.each(14)
+@pytest.mark.each(28)
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=60)], ids=["rows", "people"])
 @pytest.mark.parametrize("counted", _COUNTED)
 def test_combinations_are_those_of_duckdb(counted: str, unit: str | sd.PrivacyUnit) -> None:
@@ -85,7 +85,7 @@ def test_the_two_ways_are_two_questions() -> None:
         sd.count_distinct(col("a"), missing=True)
 
 
-@pytest.mark.each(11)
+@pytest.mark.each(22)
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=60)], ids=["rows", "people"])
 @pytest.mark.parametrize(
     "text",

@@ -68,7 +68,7 @@ def test_every_form_has_an_example_and_every_example_is_read() -> None:
     assert set(dialects.NAMES.values()) - set(dialects.WORDS) <= {"LogicalAnd"}
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize(("name", "form"), [(n, f) for n, (f, _) in (ROW_FORMS | TIME_FORMS).items()])
 def test_a_form_of_a_row_is_priced(tables: dict[str, sd.Curator], name: str, form: str) -> None:
     text = (
@@ -90,7 +90,7 @@ def test_an_aggregate_is_priced(tables: dict[str, sd.Curator], name: str, form: 
     assert name in {type(at).__name__ for at in parse_select(text).walk()}
 
 
-@pytest.mark.each(3)
+@pytest.mark.each(6)
 @pytest.mark.parametrize("example", [example for _, example, _ in CLAUSE_FORMS])
 def test_a_question_is_priced(tables: dict[str, sd.Curator], example: str) -> None:
     table = tables["visits" if "visits" in example else "people"]
@@ -102,7 +102,7 @@ def _delta(example: str) -> str | None:
     return "1e-6" if "town," in example else None
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("text", AROUND)
 def test_statements_around_questions_are_planned(tables: dict[str, sd.Curator], text: str) -> None:
     plan = tables["people"].plan(sd.sql(text.rstrip(";")), epsilon=1)

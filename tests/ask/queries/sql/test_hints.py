@@ -34,6 +34,7 @@ def refusal_of(people: Any, question: Any) -> str:
     return str(refused.value)
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "Island"])
 def test_the_clip_that_is_proposed_is_sql_that_can_be_asked(penguins: Any, name: str) -> None:
     hint = refusal_of(penguins, sd.sql(f"SELECT SUM({sql_name(name)}) FROM penguins"))

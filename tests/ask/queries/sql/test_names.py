@@ -87,7 +87,7 @@ def test_a_column_goes_before_an_alias_where_sql_says_so(people: Any, after: str
 ITEMS = ["COUNT(*) AS c", "sex AS m", "SUM(age) AS s", "educ"]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("items", list(itertools.permutations(ITEMS)), ids=lambda i: " ".join(x.split()[-1] for x in i))
 def test_every_view_of_an_answer_has_the_columns_as_select_orders_them(people: Any, items: tuple[str, ...]) -> None:
     text = f"SELECT {', '.join(items)} FROM pums GROUP BY sex, educ"
@@ -152,7 +152,7 @@ UNNAMED = [
 ]
 
 
-@pytest.mark.each(5)
+@pytest.mark.each(10)
 @pytest.mark.parametrize("item", UNNAMED)
 def test_a_column_without_as_has_duckdbs_name(people: Any, item: str) -> None:
     """Whatever else stands beside it, with keys and without."""

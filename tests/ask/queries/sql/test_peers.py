@@ -88,7 +88,7 @@ def test_what_has_no_private_answer_is_refused_with_the_reason(peer: Peer) -> No
     assert re.search(r"[:;,] ", said.split(": ", 1)[-1]) or ":" in said, "a refusal says what to do instead"
 
 
-@pytest.mark.each(67)
+@pytest.mark.each(111)
 @pytest.mark.parametrize("peer", ANSWERED, ids=str)
 def test_what_has_a_private_answer_is_answered_as_duckdb_does(peer: Peer) -> None:
     compare(open_table(peer.table).ask(sd.sql(peer.text, dialect=peer.dialect), epsilon=10_000, delta="1e-6"), peer)

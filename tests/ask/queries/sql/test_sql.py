@@ -332,6 +332,7 @@ def test_huge_questions_are_refused_in_one_line(text: str) -> None:
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.deep
 def test_a_long_list_is_fine() -> None:
     found = parse(C + "WHERE age IN (" + ", ".join(map(str, range(3_000))) + ")")
     assert len(found.identity()) > 10_000

@@ -123,7 +123,7 @@ def is_near(one: Any, other: Any) -> bool:
     return bool(one == other or abs(one - other) <= 1e-2 * max(1, abs(other)))
 
 
-@pytest.mark.each(10)
+@pytest.mark.each(20)
 @pytest.mark.parametrize("text", ASKED.splitlines(), ids=lambda text: text[7:70])
 def test_answers_are_those_of_duckdb(flights: Any, text: str) -> None:
     connection = duckdb.connect()
@@ -161,6 +161,7 @@ def test_a_release_of_dates_comes_back_from_json_and_as_columns(flights: Any) ->
     assert kept.table["date"].to_pylist() == [datetime.date(2013, 1, 5)]
 
 
+@pytest.mark.deep
 def test_weeks_between_two_days_are_duckdbs() -> None:
     middle = datetime.datetime(2013, 6, 5)
     hours = [(first, first + 25 * apart) for first in (0, 5, 40, 100, 167) for apart in range(-40, 41)]
@@ -200,7 +201,7 @@ def test_weeks_between_two_days_are_duckdbs() -> None:
         )
 
 
-@pytest.mark.each(2)
+@pytest.mark.each(4)
 @pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
 def test_the_day_of_a_truncation_is_that_of_the_clock(unit: str) -> None:
     """As Metabase writes it, over moments around midnight and the ends of months, by the clock of New York."""

@@ -33,7 +33,7 @@ def curator() -> sd.Curator:
     return protect(table, sd.Domain({"n": sd.Integer(0, 14), "x": sd.Real(0, 4, resolution=0.5)}), name="t")
 
 
-@pytest.mark.each(4)
+@pytest.mark.each(8)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_each_dialect_divides_as_it_does(dialect: str, curator: sd.Curator) -> None:
     text = (
