@@ -55,19 +55,21 @@ def plan(model: str, table: Table, **arguments: Any) -> ModelPlan:
         load_fit(model)(_UnaskedTable(table), **stated, **loss)
     except _FirstQuestion as first:
         question = first.question
+        cost = first.cost
     if question is None:
-        return ModelPlan(model, read_loss(**loss), None, "depends on data")
+        return ModelPlan(model, read_loss(**loss) if cost is None else cost, None, "depends on data")
     priced = table.plan(question, **loss)
     words = "; ".join(f"{column.names[0]}: {column.words[0]}" for column in priced.procedure.columns(0.95))
     return ModelPlan(model, priced.cost, question, f"{words}; that of what the model says depends on data")
 
 
 class _FirstQuestion(Exception):
-    """The question that a fit would have asked; None for an algorithm."""
+    """The question that a fit would have asked, None for an algorithm, and the cost where it is that of several parts."""
 
-    def __init__(self, question: Any) -> None:
+    def __init__(self, question: Any, cost: Loss | None = None) -> None:
         super().__init__()
         self.question = question
+        self.cost = cost
 
 
 class _UnaskedTable:
@@ -84,6 +86,11 @@ class _UnaskedTable:
     def over(self, selection: Any) -> _UnaskedTable:
         """Return some rows of the table, of which nothing is asked either: what is asked of them is an algorithm's."""
         return _UnaskedTable(self._table.over(selection), asks=False)
+
+    def adapt_parts(self, algorithm: Any, *, parts: Any, describe: str, **options: Any) -> NoReturn:
+        """End the fit, once its parts are priced: they refuse what they would before a charge."""
+        del algorithm, options
+        raise _FirstQuestion(None, self._table.plan_parts(parts, describe=describe).cost)
 
     def ask(self, question: Any, **loss: Any) -> NoReturn:
         """End the fit."""
