@@ -303,6 +303,17 @@ def test_a_budget_that_others_spend_meanwhile_leaves_no_choice_half_done(monkeyp
     assert table.ledger.charges() == []
 
 
+def test_fits_that_are_paid_are_not_lost_where_the_choice_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise QuestionRefused("no such function")
+
+    table = protect(pa.Table.from_pandas(frame(60), preserve_index=False), DOMAIN, budget=sd.PureDP(1), seed=5)
+    monkeypatch.setattr(RowScore, "scans", refuse)
+    choice = sd.models.choose(["naive_bayes", "logistic_regression"], table, y="yes", x=["a"], validate=4, epsilon=1)
+    assert (choice.place, table.spent) == (0, sd.PureDP(1))
+    assert "so the first was taken" in " ".join(choice.model.notes)
+
+
 # The process dies after the charge is durable: after the fits, or before the answer is on record.
 KILLED = """
 import os, signal, sys

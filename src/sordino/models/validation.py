@@ -380,13 +380,17 @@ class _Choice:
                 score = _score_row(model, self.table.domain, self.weights)
                 score.parts(self.table.domain, self.table.neighbors)
                 scores[place] = score
-        place = 0
-        if len(scores) > 1:
-            place = list(scores)[self._choose(chosen, tuple(scores.values()))]
         names = ", ".join(name for name, _ in self.named)
         note = f"chosen among {names} by one unit in {self.validate}, for {_percent(SCORING)} of the loss"
         if len(scores) < len(self.named):
             note += "; those whose predictions are no question took no part"
+        place = 0
+        if len(scores) > 1:
+            try:
+                place = list(scores)[self._choose(chosen, tuple(scores.values()))]
+            except QuestionRefused:
+                # The fits are paid: one of them is better than none.
+                note += "; this engine cannot ask how right they are, so the first was taken"
         return place, add_scores(models[place], scored, self.validate, note, weights=self.weights)
 
     def _choose(self, table: Any, scores: Sequence[RowScore]) -> int:
