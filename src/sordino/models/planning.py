@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -40,15 +41,9 @@ def plan(model: str, table: Table, **arguments: Any) -> ModelPlan:
     `arguments` are those of the function: y and x, or columns, what else it takes, and epsilon, delta or rho. Raises
     DeclarationError for another name, for an argument that the model does not have, and for one that it lacks.
     """
-    takes = arguments_of(model)
     stated = {name: value for name, value in arguments.items() if value is not None}
     loss = {name: stated.pop(name) for name in LOSS_ARGUMENTS if name in stated}
-    for name in stated:
-        if name not in takes:
-            raise DeclarationError(f"{arg(f'{name}=')} does not go with {model}, which takes {', '.join(takes)}")
-    for name, parameter in takes.items():
-        if parameter.default is parameter.empty and name not in stated:
-            raise DeclarationError(f"is missing: {model} needs it", key=name)
+    check_arguments(model, stated)
     # Of the table itself, before the fit sees one whose calls end it.
     domain_of(table)
     try:
@@ -61,6 +56,17 @@ def plan(model: str, table: Table, **arguments: Any) -> ModelPlan:
     priced = table.plan(question, **loss)
     words = "; ".join(f"{column.names[0]}: {column.words[0]}" for column in priced.procedure.columns(0.95))
     return ModelPlan(model, priced.cost, question, f"{words}; that of what the model says depends on data")
+
+
+def check_arguments(model: str, stated: Collection[str]) -> None:
+    """Raise DeclarationError for an argument that a model does not have, and for one that it needs and that is not stated."""
+    takes = arguments_of(model)
+    for name in stated:
+        if name not in takes:
+            raise DeclarationError(f"{arg(f'{name}=')} does not go with {model}, which takes {', '.join(takes)}")
+    for name, parameter in takes.items():
+        if parameter.default is parameter.empty and name not in stated:
+            raise DeclarationError(f"is missing: {model} needs it", key=name)
 
 
 class _FirstQuestion(Exception):

@@ -38,7 +38,7 @@ from sordino.models.held_out import (
     score_predictions,
 )
 from sordino.models.moments import read_moments
-from sordino.models.planning import plan
+from sordino.models.planning import check_arguments
 from sordino.models.record import is_value, quote_name
 from sordino.models.registry import LOSS_ARGUMENTS, arguments_of, load_fit, require_model
 
@@ -425,10 +425,8 @@ def _prepare_choice(candidates: Any, table: Any, validate: int, arguments: Mappi
         raise DeclarationError("is the same for all candidates", key="y")
     weights = _shared_weights(named)
     take_fold(table, validate, others=True)
-    each = take_part(loss, (1 - SCORING) / len(named))
     for name, own in named:
-        # Says which argument a candidate lacks, or does not take.
-        plan(name, table, **own, **each)
+        check_arguments(name, [key for key, value in own.items() if value is not None])
     return _Choice(table, tuple(named), validate, loss, weights)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
@@ -91,7 +92,7 @@ def test_all_parts_are_one_charge_that_covers_each(budget: Loss, loss: Loss, mos
 
 def test_none_is_paid_where_the_budget_does_not_cover_the_whole() -> None:
     table = curator(budget=sd.PureDP("2.9"))
-    ran = []
+    ran: list[Any] = []
     with pytest.raises(BudgetExhausted):
         table.adapt_parts(ran.append, parts=parts_of(sd.PureDP(1)), describe="three parts")
     with pytest.raises(QuestionRefused):
@@ -120,8 +121,8 @@ def run_twice(tables: Sequence[Any]) -> None:
 
 def ask_for_more(tables: Sequence[Any]) -> None:
     for table in tables:
-        refuse(lambda table=table: ask_of(table, sd.count(), sd.PureDP("1.01")))
-        refuse(lambda table=table: count_of(table, sd.PureDP("1.01")))
+        refuse(partial(ask_of, table, sd.count(), sd.PureDP("1.01")))
+        refuse(partial(count_of, table, sd.PureDP("1.01")))
     # What was refused spent nothing of the part.
     ask_of(tables[2], sd.count(), sd.PureDP("0.5"))
 
