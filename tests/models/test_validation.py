@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +24,13 @@ from sordino.ask.queries.expressions.nodes import Name
 from sordino.ask.queries.question_records import question_from_json, question_to_json
 from sordino.ask.queries.row_score import RowScore
 from sordino.ask.queries.row_steps import Fold
+from sordino.core.accounting.events import Composed
 from sordino.core.errors import BudgetExhausted, DeclarationError, QuestionRefused
+from sordino.core.ledger.ledger import Ledger
 from sordino.core.neighbors import Neighbors, Relation
+from sordino.models import validation
 from sordino.models.held_out import HeldOut
-from sordino.models.validation import round_numbers
+from sordino.models.validation import plan_choice, round_numbers
 
 DOMAIN = sd.Domain(
     {
@@ -161,10 +170,10 @@ def test_scores_are_those_of_rows_that_the_model_has_not_seen(name: str, table: 
     model_name, arguments = FITS[name]
     before = table.spent
     plan = sd.models.plan(model_name, table, **arguments, validate=4, epsilon=2000)
-    assert (plan.cost, table.spent) == (sd.PureDP(2000), before)
+    assert (plan.cost, table.spent) == (sd.ApproxDP(2000, 0), before)
     model = getattr(sd.models, model_name)(table, **arguments, validate=4, epsilon=2000)
     assert table.spent.amounts()["epsilon"] - before.amounts()["epsilon"] == 2000
-    assert model.cost == sd.PureDP(2000)
+    assert model.cost == sd.ApproxDP(2000, 0)
     scores = model.held_out
     rows = frame()
     predicted = model.predict(rows)
@@ -243,17 +252,111 @@ def test_the_model_that_predicts_best_is_chosen(table: sd.Curator) -> None:
     before = table.spent
     candidates = [("naive_bayes", {"x": ["many"]}), "logistic_regression"]
     choice = sd.models.choose(candidates, table, y="yes", x=["a", "b"], validate=4, epsilon=20)
-    assert (choice.place, choice.name, choice.cost) == (1, "logistic_regression", sd.PureDP(20))
+    assert (choice.place, choice.name, choice.cost) == (1, "logistic_regression", sd.ApproxDP(20, 0))
     assert choice.held_out.auc > 0.85
     assert table.spent.amounts()["epsilon"] - before.amounts()["epsilon"] == 20
     assert any("chosen among naive_bayes, logistic_regression" in note for note in choice.model.notes)
     assert "chosen among 2" in repr(choice)
 
 
+CHOICES: list[tuple[list[Any], str]] = [
+    (["naive_bayes", "decision_tree"], "yes"),
+    (["linear_regression", "poisson_regression"], "amount"),
+]
+
+
+@pytest.mark.parametrize(("candidates", "y"), [CHOICES[0], pytest.param(*CHOICES[1], marks=pytest.mark.deep)])
+@pytest.mark.parametrize("budget", [sd.ApproxDP(2, "1e-5"), sd.ZCDP(2, "1e-6")], ids=["pair", "rho"])
+def test_a_choice_is_one_charge_of_its_parts(budget: Any, candidates: list[Any], y: str) -> None:
+    table = protect(pa.Table.from_pandas(frame(600), preserve_index=False), DOMAIN, budget=budget, seed=5)
+    arguments: dict[str, Any] = {"y": y, "x": ["a", "b"], "validate": 3, "epsilon": "0.6", "delta": "1e-6"}
+    if "decision_tree" in candidates:
+        arguments["depth"] = 2
+    plan = plan_choice(candidates, table, **arguments)
+    assert table.ledger.charges() == []
+    assert [name for name, _ in plan.parts] == [
+        *(f"the fit of {name}" for name in candidates),
+        "the choice",
+        "the score on held-out units",
+    ]
+    choice = sd.models.choose(candidates, table, **arguments)
+    (charge,) = table.ledger.charges()
+    release = table.release(charge.id)
+    assert choice.cost == release.cost == plan.cost == table.spent
+    assert choice.model.provenance.charge == charge.id
+    assert release.question.startswith(f"a choice among {', '.join(candidates)}")
+    assert release.notes[0].startswith(f"the fit of {candidates[0]}: ")
+    assert release.chosen == (("model", Fraction(choice.place)),)
+    assert choice.model.describe() in release.notes
+    assert isinstance(release.event, Composed)
+    assert len(release.event.events) == 4
+
+
+def test_a_budget_that_others_spend_meanwhile_leaves_no_choice_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is looked at before the charge, and another process may spend it then: the charge itself is all or nothing."""
+    table = protect(pa.Table.from_pandas(frame(60), preserve_index=False), DOMAIN, budget=sd.PureDP("0.9"), seed=5)
+    monkeypatch.setattr(validation, "check_covered", lambda *_: None)
+    with pytest.raises(BudgetExhausted):
+        sd.models.choose(["naive_bayes", "logistic_regression"], table, y="yes", x=["a"], validate=4, epsilon=1)
+    with pytest.raises(BudgetExhausted):
+        sd.models.naive_bayes(table, y="yes", x=["a"], validate=4, epsilon=1)
+    assert table.ledger.charges() == []
+
+
+def test_fits_that_are_paid_are_not_lost_where_the_choice_cannot_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise QuestionRefused("no such function")
+
+    table = protect(pa.Table.from_pandas(frame(60), preserve_index=False), DOMAIN, budget=sd.PureDP(1), seed=5)
+    monkeypatch.setattr(RowScore, "scans", refuse)
+    choice = sd.models.choose(["naive_bayes", "logistic_regression"], table, y="yes", x=["a"], validate=4, epsilon=1)
+    assert (choice.place, table.spent) == (0, sd.PureDP(1))
+    assert "so the first was taken" in " ".join(choice.model.notes)
+
+
+# The process dies after the charge is durable: after the fits, or before the answer is on record.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from models.test_validation import choose_on
+from sordino.ask.curator.charging import Charging
+from sordino.models import validation
+
+owner, name = (validation, "_score_row") if sys.argv[2] == "after the fits" else (Charging, "commit")
+setattr(owner, name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+choose_on(Path(sys.argv[1]))
+"""
+
+
+def choose_on(ledger: Path) -> Any:
+    rows = pa.Table.from_pandas(frame(400), preserve_index=False)
+    table = protect(rows, DOMAIN, budget=sd.PureDP(3), ledger=ledger)
+    return sd.models.choose(["naive_bayes", "logistic_regression"], table, y="yes", x=["a"], validate=4, epsilon=1)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("where", ["after the fits", "before the answer is stored"])
+def test_a_killed_choice_is_charged_once_as_a_whole(tmp_path: Path, where: str) -> None:
+    path = tmp_path / "ledger.db"
+    search = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
+    ran = subprocess.run(
+        [sys.executable, "-c", KILLED, str(path), where], env={**os.environ, "PYTHONPATH": search}, timeout=120
+    )
+    assert ran.returncode == -signal.SIGKILL
+    ledger = Ledger.existing(path)
+    assert [charge.state for charge in ledger.charges()] == ["reserved"]
+    assert ledger.spent() == sd.PureDP(1)
+    # Nothing of it left the process, and a second choice is a charge of its own.
+    assert choose_on(path).model.provenance.charge == ledger.charges()[1].id
+    assert [charge.state for charge in ledger.charges()] == ["reserved", "committed"]
+    assert ledger.spent() == sd.PureDP(2)
+    ledger.verify()
+
+
 @pytest.mark.deep
 def test_the_model_that_predicts_a_number_best_is_chosen(table: sd.Curator) -> None:
     tree: Any = ("decision_tree", {"depth": 1, "x": ["many"], "rng": sd.Rng.seeded(1)})
-    number = sd.models.choose([tree, "linear_regression"], table, y="amount", x=["a", "b"], validate=4, epsilon=200)
+    number = sd.models.choose([tree, "linear_regression"], table, y="amount", x=["a", "b"], validate=4, epsilon=5000)
     assert number.name == "linear_regression"
     assert number.held_out.r2 > 0.5
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -40,34 +41,41 @@ def plan(model: str, table: Table, **arguments: Any) -> ModelPlan:
     `arguments` are those of the function: y and x, or columns, what else it takes, and epsilon, delta or rho. Raises
     DeclarationError for another name, for an argument that the model does not have, and for one that it lacks.
     """
-    takes = arguments_of(model)
     stated = {name: value for name, value in arguments.items() if value is not None}
     loss = {name: stated.pop(name) for name in LOSS_ARGUMENTS if name in stated}
-    for name in stated:
-        if name not in takes:
-            raise DeclarationError(f"{arg(f'{name}=')} does not go with {model}, which takes {', '.join(takes)}")
-    for name, parameter in takes.items():
-        if parameter.default is parameter.empty and name not in stated:
-            raise DeclarationError(f"is missing: {model} needs it", key=name)
+    check_arguments(model, stated)
     # Of the table itself, before the fit sees one whose calls end it.
     domain_of(table)
     try:
         load_fit(model)(_UnaskedTable(table), **stated, **loss)
     except _FirstQuestion as first:
         question = first.question
+        cost = first.cost
     if question is None:
-        return ModelPlan(model, read_loss(**loss), None, "depends on data")
+        return ModelPlan(model, read_loss(**loss) if cost is None else cost, None, "depends on data")
     priced = table.plan(question, **loss)
     words = "; ".join(f"{column.names[0]}: {column.words[0]}" for column in priced.procedure.columns(0.95))
     return ModelPlan(model, priced.cost, question, f"{words}; that of what the model says depends on data")
 
 
-class _FirstQuestion(Exception):
-    """The question that a fit would have asked; None for an algorithm."""
+def check_arguments(model: str, stated: Collection[str]) -> None:
+    """Raise DeclarationError for an argument that a model does not have, and for one that it needs and that is not stated."""
+    takes = arguments_of(model)
+    for name in stated:
+        if name not in takes:
+            raise DeclarationError(f"{arg(f'{name}=')} does not go with {model}, which takes {', '.join(takes)}")
+    for name, parameter in takes.items():
+        if parameter.default is parameter.empty and name not in stated:
+            raise DeclarationError(f"is missing: {model} needs it", key=name)
 
-    def __init__(self, question: Any) -> None:
+
+class _FirstQuestion(Exception):
+    """The question that a fit would have asked, None for an algorithm, and the cost where it is that of several parts."""
+
+    def __init__(self, question: Any, cost: Loss | None = None) -> None:
         super().__init__()
         self.question = question
+        self.cost = cost
 
 
 class _UnaskedTable:
@@ -84,6 +92,11 @@ class _UnaskedTable:
     def over(self, selection: Any) -> _UnaskedTable:
         """Return some rows of the table, of which nothing is asked either: what is asked of them is an algorithm's."""
         return _UnaskedTable(self._table.over(selection), asks=False)
+
+    def adapt_parts(self, algorithm: Any, *, parts: Any, describe: str, **options: Any) -> NoReturn:
+        """End the fit, once its parts are priced: they refuse what they would before a charge."""
+        del algorithm, options
+        raise _FirstQuestion(None, self._table.plan_parts(parts, describe=describe).cost)
 
     def ask(self, question: Any, **loss: Any) -> NoReturn:
         """End the fit."""

@@ -21,7 +21,7 @@ from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.nodes import Name, Node
 from sordino.ask.queries.gradient_vector import SCORE_BIN, SCORE_BINS
 from sordino.ask.queries.moment_matrix import MomentMatrix
-from sordino.ask.queries.queryable import ReleaseContent
+from sordino.ask.queries.queryable import ChargePart, ReleaseContent
 from sordino.ask.queries.row_score import RowScore
 from sordino.ask.queries.row_steps import Fold
 from sordino.ask.queries.sql.parse import parse_question, sql
@@ -38,7 +38,7 @@ from sordino.models.held_out import (
     score_predictions,
 )
 from sordino.models.moments import read_moments
-from sordino.models.planning import ModelPlan, plan
+from sordino.models.planning import check_arguments
 from sordino.models.record import is_value, quote_name
 from sordino.models.registry import LOSS_ARGUMENTS, arguments_of, load_fit, require_model
 
@@ -56,32 +56,66 @@ _NUMBER = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|(?<![\w.])(\d+\.\d+(?:e
 
 
 def fit_validated(fit: Callable[..., Any], table: Any, folds: int, loss: LossArguments, **arguments: Any) -> Any:
-    """Return a model fitted without one unit in `folds`, and scored on those, for 15% of the loss.
+    """Return a model fitted without one unit in `folds`, and scored on those, for 15% of the loss, by one charge.
 
     Raises what the fit raises, and BudgetExhausted before anything is spent where both together pass the budget.
     """
     check_folds(folds)
+    take_fold(table, folds, others=True)
     check_covered(table, loss)
-    model = fit(take_fold(table, folds, others=True), **arguments, **take_part(loss, 1 - SCORING))
+    name = fit.__name__
+    part = take_part(loss, 1 - SCORING)
+    fit_others = _fit_to_others(fit, folds, part, arguments)
     note = f"fitted without one unit in {folds}, which are scored for {_percent(SCORING)} of the loss"
-    weights = arguments.get("weights")
-    return add_scores(model, table, folds, take_part(loss, SCORING), read_loss(**loss), note, weights=weights)
+
+    def run(tables: Sequence[Any]) -> Any:
+        fitted, scored = tables
+        return add_scores(fit_others(fitted), scored, folds, note, weights=arguments.get("weights"))
+
+    model, release = table.adapt_parts(
+        run,
+        parts=(ChargePart(f"the fit of {name}", read_loss(**part), fit_others), _score_part(loss, SCORING)),
+        describe=f"{name} of {arguments['y']}, scored on one unit in {folds}",
+        record=_record_model,
+    )
+    return _charged_as(model, release)
 
 
-def add_scores(
-    model: Any, table: Any, folds: int, loss: LossArguments, total: Loss, note: str, *, weights: str | None
-) -> Any:
-    """Return a model with its scores on held-out units, which cost this much `total` in all.
+def _fit_to_others(
+    fit: Callable[..., Any], folds: int, loss: LossArguments, arguments: Mapping[str, Any]
+) -> Callable[[Any], Any]:
+    """Return what fits a model of a table to the units that are not held out."""
+    return lambda table: fit(take_fold(table, folds, others=True), **arguments, **loss)
+
+
+def _score_part(loss: LossArguments, share: Fraction) -> ChargePart:
+    """Return the score of a model as a part of a charge: what is asked follows from the model."""
+    return ChargePart("the score on held-out units", read_loss(**take_part(loss, share)))
+
+
+def _charged_as(model: Any, release: Release) -> Any:
+    """Return a model whose cost is that of the whole charge which its fit was a part of."""
+    return replace(model, provenance=replace(model.provenance, cost=release.cost, charge=release.charge))
+
+
+def _record_model(model: Any) -> ReleaseContent:
+    """Return what the ledger keeps of a model: what its card says."""
+    return ReleaseContent(notes=(model.describe(), *(f"{name}: {text}" for name, text in model.facts().items())))
+
+
+def add_scores(model: Any, table: Any, folds: int, note: str, *, weights: str | None) -> Any:
+    """Return a model with its scores on held-out units, asked of the part of a charge that is for them.
 
     A model of such numbers that its prediction is no question is returned without, and says so: it is paid for.
     """
     notes = (*model.notes, note)
+    loss: Any = table.loss.amounts()
     try:
         held_out = score_model(model, table, folds, loss, weights=weights)
     except QuestionRefused as refusal:
         held_out = None
-        notes = (*notes, f"the held-out units could not be scored, and that part of the loss was not spent: {refusal}")
-    return replace(model, held_out=held_out, provenance=replace(model.provenance, cost=total, notes=notes))
+        notes = (*notes, f"the held-out units could not be scored, though that was charged for: {refusal}")
+    return replace(model, held_out=held_out, provenance=replace(model.provenance, notes=notes))
 
 
 def take_fold(table: Any, folds: int, *, others: bool) -> Any:
@@ -233,6 +267,18 @@ def round_numbers(expression: str) -> str:
 
 
 @dataclass(frozen=True)
+class ChoicePlan:
+    """The price of a choice among models: its `cost` as one charge, and the loss of each part by name."""
+
+    cost: Loss
+    parts: tuple[tuple[str, Loss], ...]
+
+    def __str__(self) -> str:
+        lines = [f"cost: {self.cost.describe()}, by one charge, of which"]
+        return "\n".join([*lines, *(f"  {name}: {loss.describe()}" for name, loss in self.parts)])
+
+
+@dataclass(frozen=True)
 class ModelChoice:
     """The model that predicts held-out units best, by noisy scores: its place and name among the candidates, and the model."""
 
@@ -266,58 +312,106 @@ def choose(candidates: Sequence[Any], table: Any, *, validate: int, **arguments:
     The units of the two parts are disjoint, by a public hash; a row moves a score by 1 at most, whatever the model.
     (Report noisy max: Dwork and Roth 2014, section 3.3.)
 
-    Raises UnknownName, QuestionRefused, DeclarationError or BudgetExhausted before anything is spent. Each fit, the choice and
-    the score are charges of their own: where somebody else spends the budget meanwhile, a later one is refused with
-    BudgetExhausted, and the charges before it stand.
+    All fits, the choice and the score are one charge, priced as a whole before it: raises UnknownName, QuestionRefused,
+    DeclarationError or BudgetExhausted before anything is spent, ChargedError where anything fails after it.
     """
-    named, each, _ = _prepare_choice(candidates, table, validate, arguments)
-    loss: Any = {name: arguments[name] for name in LOSS_ARGUMENTS if name in arguments}
-    total = read_loss(**loss)
-    domain = domain_of(table)
-    weights = _shared_weights(named)
-    others = take_fold(table, validate, others=True)
-    check_covered(table, loss)
-    models = [load_fit(name)(others, **own, **each) for name, own in named]
-    scored = []
-    for place, model in enumerate(models):
-        with contextlib.suppress(QuestionRefused):
-            score = _score_row(model, domain, weights)
-            score.parts(domain, table.neighbors)
-            scored.append((place, score))
-    note = f"chosen among {', '.join(name for name, _ in named)} by one unit in {validate}, for {_percent(SCORING)} of the loss"
-    place = 0
-    if len(scored) > 1:
-        queries = [score for _, score in scored]
-        held = take_fold(table, validate, others=False)
-        best, _ = held.adapt(
-            lambda data: int(data.select(queries, data.loss).value),
-            describe=f"a choice among {len(queries)} models",
-            record=lambda chosen: ReleaseContent(chosen=(("model", Fraction(chosen)),)),
-            **take_part(loss, CHOOSING),
-        )
-        place = scored[best][0]
-    if len(scored) < len(named):
-        note += "; those whose predictions are no question took no part"
-    rest = take_part(loss, SCORING - CHOOSING)
-    model = add_scores(models[place], table, validate, rest, total, note, weights=weights)
-    return ModelChoice(place, named[place][0], model, tuple(name for name, _ in named))
+    choice = _prepare_choice(candidates, table, validate, arguments)
+    check_covered(table, choice.loss)
+    (place, model), release = table.adapt_parts(
+        choice.run, parts=choice.parts, describe=choice.words, record=choice.record
+    )
+    names = tuple(name for name, _ in choice.named)
+    return ModelChoice(place, names[place], _charged_as(model, release), names)
 
 
-def plan_choice(candidates: Sequence[Any], table: Any, *, validate: int, **arguments: Any) -> list[ModelPlan]:
-    """Return the plan of each candidate's fit, which `choose` with these arguments would begin; spends nothing.
+def plan_choice(candidates: Sequence[Any], table: Any, *, validate: int, **arguments: Any) -> ChoicePlan:
+    """Return what `choose` with these arguments would cost, as a whole and by its parts; spends nothing.
 
     Raises what `choose` raises before anything is spent, but BudgetExhausted.
     """
-    return _prepare_choice(candidates, table, validate, arguments)[-1]
+    choice = _prepare_choice(candidates, table, validate, arguments)
+    plan = table.plan_parts(choice.parts, describe=choice.words)
+    return ChoicePlan(plan.cost, tuple((part.name, part.loss) for part in choice.parts))
 
 
-def _prepare_choice(
-    candidates: Any, table: Any, validate: int, arguments: Mapping[str, Any]
-) -> tuple[list[tuple[str, dict[str, Any]]], LossArguments, list[ModelPlan]]:
-    """Return the candidates with their arguments, the loss of each fit, and their plans.
+@dataclass(frozen=True)
+class _Choice:
+    """A choice as it was asked for: the candidates with their arguments, and the parts of its charge."""
 
-    Raises what `choose` raises before a charge, but BudgetExhausted.
-    """
+    table: Any
+    named: tuple[tuple[str, dict[str, Any]], ...]
+    validate: int
+    loss: LossArguments
+    weights: str | None
+
+    @property
+    def words(self) -> str:
+        """What is done, in words."""
+        names = ", ".join(name for name, _ in self.named)
+        return f"a choice among {names}, which predict {self.named[0][1].get('y')}, by one unit in {self.validate}"
+
+    @property
+    def parts(self) -> tuple[ChargePart, ...]:
+        """The fits, the choice and the score, as parts of one charge."""
+        each = read_loss(**self._loss_of_each)
+        choosing = read_loss(**take_part(self.loss, CHOOSING))
+        fits = zip(self.named, self._fits, strict=True)
+        return (
+            *(ChargePart(f"the fit of {name}", each, fit) for (name, _), fit in fits),
+            ChargePart("the choice", choosing, lambda table: self._choose(table, ())),
+            _score_part(self.loss, SCORING - CHOOSING),
+        )
+
+    @property
+    def _loss_of_each(self) -> LossArguments:
+        return take_part(self.loss, (1 - SCORING) / len(self.named))
+
+    @property
+    def _fits(self) -> list[Callable[[Any], Any]]:
+        return [_fit_to_others(load_fit(name), self.validate, self._loss_of_each, own) for name, own in self.named]
+
+    def run(self, tables: Sequence[Any]) -> tuple[int, Any]:
+        """Fit all candidates, choose one and score it, each on its part of the charge; return its place and the model."""
+        *fitted, chosen, scored = tables
+        models = [fit(table) for fit, table in zip(self._fits, fitted, strict=True)]
+        scores = {}
+        for place, model in enumerate(models):
+            with contextlib.suppress(QuestionRefused):
+                score = _score_row(model, self.table.domain, self.weights)
+                score.parts(self.table.domain, self.table.neighbors)
+                scores[place] = score
+        names = ", ".join(name for name, _ in self.named)
+        note = f"chosen among {names} by one unit in {self.validate}, for {_percent(SCORING)} of the loss"
+        if len(scores) < len(self.named):
+            note += "; those whose predictions are no question took no part"
+        place = 0
+        if len(scores) > 1:
+            try:
+                place = list(scores)[self._choose(chosen, tuple(scores.values()))]
+            except QuestionRefused:
+                # The fits are paid: one of them is better than none.
+                note += "; this engine cannot ask how right they are, so the first was taken"
+        return place, add_scores(models[place], scored, self.validate, note, weights=self.weights)
+
+    def _choose(self, table: Any, scores: Sequence[RowScore]) -> int:
+        """Return the place of about the largest score, counted over the held-out units."""
+        loss: Any = read_loss(**take_part(self.loss, CHOOSING)).amounts()
+        held = take_fold(table, self.validate, others=False)
+        place, _ = held.adapt(
+            lambda data: int(data.select(scores, data.loss).value),
+            describe=f"a choice among {len(self.named)} models",
+            **loss,
+        )
+        return int(place)
+
+    def record(self, chosen: tuple[int, Any]) -> ReleaseContent:
+        """Return what the ledger keeps: which candidate was chosen, and what its card says."""
+        place, model = chosen
+        return replace(_record_model(model), chosen=(("model", Fraction(place)),))
+
+
+def _prepare_choice(candidates: Any, table: Any, validate: int, arguments: Mapping[str, Any]) -> _Choice:
+    """Return a choice whose arguments go together; raises what `choose` raises before a charge, but BudgetExhausted."""
     check_folds(validate)
     shared = dict(arguments)
     loss: Any = {name: shared.pop(name) for name in LOSS_ARGUMENTS if name in shared}
@@ -329,10 +423,11 @@ def _prepare_choice(
     domain_of(table)
     if len({str(own.get("y")) for _, own in named}) > 1:
         raise DeclarationError("is the same for all candidates", key="y")
-    _shared_weights(named)
+    weights = _shared_weights(named)
     take_fold(table, validate, others=True)
-    each = take_part(loss, (1 - SCORING) / len(named))
-    return named, each, [plan(name, table, **own, **each) for name, own in named]
+    for name, own in named:
+        check_arguments(name, [key for key, value in own.items() if value is not None])
+    return _Choice(table, tuple(named), validate, loss, weights)
 
 
 def _shared_weights(named: Sequence[tuple[str, Mapping[str, Any]]]) -> str | None:

@@ -66,6 +66,17 @@ def test_a_fit_is_one_charge_and_its_predictions_are_free(name: str, server: Ser
     assert [one["charge"] for one in listed] == ["c-0001"]
 
 
+def test_a_fit_with_held_out_units_is_one_charge(server: Served) -> None:
+    begun = fit(server, "k", model="naive_bayes", y="sex", x=["age"], validate=3, epsilon="0.4")
+    assert begun.status_code == 201, begun.text
+    job = wait_for(server, begun.json()["id"])
+    assert job["state"] == "done", job
+    card = server.send("GET", f"/v1/models/{job['model']}").json()
+    assert any("held-out" in name for name in card["facts"])
+    assert card["cost"] == "epsilon 0.4"
+    assert [charge.id for charge in server.service.ledger("people").charges()] == ["c-0001"]
+
+
 def test_every_model_is_offered() -> None:
     # Theil-Sen is of two numbers, and people have one.
     assert {*FITS, "theil_sen"} == set(MODELS)

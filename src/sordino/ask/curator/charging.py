@@ -34,6 +34,7 @@ DEFECT = (
 # What runs code from outside: an algorithm, or an engine. No later frame of its failure is of ours.
 _CALL_OUT = (
     ("sordino.ask.curator.adaptive_session", "run_adaptive"),
+    ("sordino.ask.curator.combined_charge", "run_parts"),
     ("sordino.ask.curator.plan", "run"),
     ("sordino.ask.curator.plan", "sample"),
 )

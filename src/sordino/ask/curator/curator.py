@@ -6,7 +6,7 @@ It is the only object that sees exact answers, and it keeps none.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
@@ -21,6 +21,7 @@ from sordino.ask.curator.adaptive_session import plan_adaptive, run_adaptive
 from sordino.ask.curator.aggregation_procedure import AggregationProcedure, plan_aggregation
 from sordino.ask.curator.batch import Batch, advise, plan_batch
 from sordino.ask.curator.charging import Charging, Failure, failure_of, write_answer
+from sordino.ask.curator.combined_charge import PartTable, plan_parts, price_parts, run_parts
 from sordino.ask.curator.dummy_table import check_target, dummy_curator, open_dummy
 from sordino.ask.curator.explain import explain_charge
 from sordino.ask.curator.foreign_event import plan_event
@@ -56,7 +57,7 @@ from sordino.ask.queries.aggregation import Aggregation
 from sordino.ask.queries.build import AggregateExpr, Column, Selection
 from sordino.ask.queries.expressions.expr import Expr
 from sordino.ask.queries.query import check_planning, refuse_foreign
-from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
+from sordino.ask.queries.queryable import ChargePart, Draws, Queryable, ReleaseContent
 from sordino.ask.queries.series import Every, SeriesHandle, ask_series
 from sordino.ask.queries.sql.parse import SqlText
 from sordino.ask.queries.sql.time_functions import current_moment
@@ -336,17 +337,61 @@ class Curator(TableFace):
         """Do as `adapt` does, over joined rows; None for the table's own."""
         total = read_loss(**loss)
         plan = plan_adaptive(describe, self._table, asked=total, draws=draws)
+        table = self._table if joined is None else joined.context
+
+        def run(opened: DataAccess, charged: Charge) -> tuple[T, Release, str]:
+            rows = opened if joined is None else opened.follow(joined.steps, self._table.domain)
+            finish = partial(self._charging.make_release, plan, charged)
+            return run_adaptive(
+                algorithm, record, plan=plan, table=table, rows=rows, rng=self._rng, make_release=finish
+            )
+
+        return self._run_charged(plan, () if joined is None else joined.reads, run)
+
+    def plan_parts(self, parts: Sequence[ChargePart], *, describe: str) -> Plan:
+        """Return the price of several questions as one charge; spends nothing, and raises what asking them would."""
+        plan = plan_parts(describe, price_parts(parts, self), self._table)
+        return self._charging.look_back(plan)
+
+    def adapt_parts(
+        self,
+        algorithm: Callable[[Sequence[PartTable]], T],
+        *,
+        parts: Sequence[ChargePart],
+        describe: str,
+        record: Callable[[T], ReleaseContent] | None = None,
+    ) -> tuple[T, Release]:
+        """Charge several questions as one, run what asks them, return its result and the release on record.
+
+        All parts are priced first, so that none is paid where the budget does not cover the whole. The algorithm gets a table
+        for each part, which answers one question and no more: the one that the part's `run` asks or, where it has none, any
+        at the part's loss. Raises what `adapt` raises. Of the answers the ledger keeps what `record` says.
+        """
+        priced = price_parts(parts, self)
+        plan = plan_parts(describe, priced, self._table)
+
+        def run(rows: DataAccess, charged: Charge) -> tuple[T, Release, str]:
+            def finish(part: Plan, answer: Any) -> Release:
+                return self._charging.make_release(part, charged, answer)
+
+            tables = [
+                PartTable(part, context=self._table, plan=self._plan, rows=rows, rng=self._rng, make_release=finish)
+                for part in priced
+            ]
+            return run_parts(algorithm, record, tables=tables, make_release=partial(finish, plan))
+
+        return self._run_charged(plan, (), run)
+
+    def _run_charged(
+        self, plan: Plan, reads: Collection[str], run: Callable[[DataAccess, Charge], tuple[T, Release, str]]
+    ) -> tuple[T, Release]:
+        """Charge a plan, run what it pays for over one state of the rows, and put its release on record."""
         ran: tuple[T, Release, str] | Failure
         # opened before the charge: a server that is gone costs nothing
-        with open_rows(self._engine, () if joined is None else joined.reads) as opened:
-            rows = opened if joined is None else opened.follow(joined.steps, self._table.domain)
-            table = self._table if joined is None else joined.context
+        with open_rows(self._engine, reads) as rows:
             charged = self._charging.charge_new(plan)
             try:
-                finish = partial(self._charging.make_release, plan, charged)
-                ran = run_adaptive(
-                    algorithm, record, plan=plan, table=table, rows=rows, rng=self._rng, make_release=finish
-                )
+                ran = run(rows, charged)
             except QuestionRefused:
                 # Its words may be the algorithm's own, and hold anything.
                 ran = Failure(

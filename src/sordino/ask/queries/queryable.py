@@ -134,6 +134,18 @@ class ReleaseContent:
     chosen: tuple[tuple[str, Fraction | None], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ChargePart:
+    """One of several questions that are charged together: its `name` in words, and the `loss` at which it is asked.
+
+    `run` asks it of a table. None where it follows from the answers of other parts: any one question at the loss is then paid.
+    """
+
+    name: str
+    loss: Loss
+    run: Callable[[Any], object] | None = None
+
+
 # ---- Questions that an algorithm over a Queryable answers
 
 

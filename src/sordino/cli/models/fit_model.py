@@ -124,7 +124,7 @@ def model_choose(
         ),
         not_with("--plan"),
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Show the cost and that of each fit, and stop.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the cost and that of each part, and stop.")] = False,
     y: Annotated[str | None, given.option("--y", "COLUMN", "The column to predict.")] = None,
     x: Annotated[str | None, given.option("--x", "A,B,..", "The columns to predict it from; A*B is a product.")] = None,
     validate: Annotated[
@@ -142,11 +142,10 @@ def model_choose(
 ) -> None:
     """Fit several models, and keep the one that predicts units best that none was fitted to.
 
-    85% of the loss fits them, 10% chooses, 5% scores the chosen one. Each part is a charge of its own: a budget that others spend
-    meanwhile may leave the choice unfinished, and what was charged stands. A refusal before the first charge leaves no file.
+    85% of the loss fits them, 10% chooses, 5% scores the chosen one, all by one charge.
+    A refused choice (exit 2, 3, 4) is never charged and leaves no file.
     """
     from sordino.cli.shared.opening import table_at
-    from sordino.core.loss import read_loss
     from sordino.models.validation import choose, plan_choice
 
     if validate is None:
@@ -158,10 +157,7 @@ def model_choose(
     stated = {name: value for name, value in (shared | loss).items() if value is not None}
     curator = table_at(project, table, spender=spender)
     if plan:
-        plans = plan_choice(candidates, curator, validate=validate, **stated)
-        say(f"{'cost':<22}{read_loss(**loss).describe()}, of which")
-        for one in plans:
-            say(f"  {one.model:<20}{one.cost.describe()}")
+        say(str(plan_choice(candidates, curator, validate=validate, **stated)))
         return
 
     def fit() -> tuple[str, Any]:

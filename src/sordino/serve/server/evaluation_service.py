@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import insert, select
 
+from sordino.ask.curator.combined_charge import price_run
 from sordino.core.errors import ChargedError, DeclarationError, SordinoError
 from sordino.reporting.charts import spec_drawer
 from sordino.reporting.picture import encode_picture, read_picture
@@ -20,7 +21,7 @@ from sordino.serve.server.access import NotThere, Visitor, check_access
 from sordino.serve.server.account_schema import EVALUATIONS
 from sordino.serve.server.database import StoreUnusable
 from sordino.serve.server.jobs import Job
-from sordino.serve.server.model_service import ModelService, price_run
+from sordino.serve.server.model_service import ModelService
 from sordino.serve.server.question_request import check_keys, or_null
 from sordino.synth.evaluation.evaluation import Evaluation
 from sordino.synth.evaluation.evaluator import evaluate

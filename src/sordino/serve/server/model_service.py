@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, Unpack
+from typing import Any, TypeVar
 
 from sqlalchemy import insert, select
 
-from sordino.ask.curator.adaptive_session import plan_adaptive
+from sordino.ask.curator.combined_charge import price_run
 from sordino.ask.curator.curator import Curator
 from sordino.ask.curator.plan import Plan
 from sordino.ask.engines.readers.table_file import csv_lines
-from sordino.ask.queries.queryable import Draws, Queryable, ReleaseContent
 from sordino.core.errors import ChargedError, DeclarationError, QuestionRefused, SordinoError
-from sordino.core.loss import LossArguments, read_loss, show_arguments
 from sordino.core.release import Release
 from sordino.models.record import PricedModel, encode_model
 from sordino.models.record import load as load_prediction
@@ -327,51 +325,6 @@ def describe_prediction(model: PricedModel) -> dict[str, Any]:
         "notes": list(card.notes),
         "sql": sql,
     }
-
-
-def price_run(run: Callable[[Any], object], curator: Curator) -> Plan:
-    """Return the plan of what charges once, run up to its charge: no data is read."""
-    try:
-        run(_PricedTable(curator))
-    except _Priced as priced:
-        return priced.plan
-    raise DeclarationError("this charges once")
-
-
-class _Priced(Exception):
-    def __init__(self, plan: Plan) -> None:
-        super().__init__()
-        self.plan = plan
-
-
-class _PricedTable:
-    """A table that ends a fit where it would be charged."""
-
-    def __init__(self, source: Curator) -> None:
-        self._context = source.context
-        self.domain = source.domain
-        self.neighbors = source.neighbors
-        self.plan = source.plan
-        self.remaining = source.remaining
-
-    def ask(self, question: Any, **loss: Any) -> NoReturn:
-        """Raise what holds the plan of a question."""
-        raise _Priced(self.plan(question, **loss))
-
-    @show_arguments(LossArguments)
-    def adapt(
-        self,
-        algorithm: Callable[[Queryable], T],
-        *,
-        describe: str,
-        record: Callable[[T], ReleaseContent] | None = None,
-        draws: Draws = "any",
-        **loss: Unpack[LossArguments],
-    ) -> NoReturn:
-        """Raise what holds the plan."""
-        del algorithm, record
-        requested = read_loss(**loss)
-        raise _Priced(plan_adaptive(describe, self._context, asked=requested, draws=draws))
 
 
 def _read_prediction(options: Mapping[str, Any]) -> dict[str, Any]:
