@@ -326,7 +326,10 @@ class DataAccess(StatementWriter):
         `statements` are what will be run; what was read is dropped at the end.
         """
         access = self._with(self._engine)
-        access._kept = KeptNumbers(statements, MOST_KEPT)
+        access._kept = KeptNumbers(
+            [(statement.text, statement.products) for statement in statements if statement.products is not None],
+            MOST_KEPT,
+        )
         try:
             yield access
         finally:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from sordino.ask.engines.engine import Statement
     from sordino.core.primitives import ProductSums
 
     # Columns of whole numbers: (columns, rows).
@@ -32,45 +32,49 @@ def reading_of(rows: str, sums: ProductSums) -> Hashable:
     return rows, tuple(steps), sums.ends, sums.weight is None, sums.folds > 1
 
 
+@dataclass(frozen=True, slots=True)
+class KeptReading:
+    """The columns of all rows, in blocks, and the sums of the products of their numbers where all have one weight."""
+
+    blocks: Sequence[NumberBlock]
+    alike: Any
+
+
 class KeptNumbers:
-    """What a question has read so far, of `room` bytes at most, for those of its `statements` that read the same.
+    """What a question has read so far, of `room` bytes at most, for those of its `scans` that read the same.
 
     It belongs to the run of one question over one state of the data, whose scans come one after the other.
     """
 
-    def __init__(self, statements: Iterable[Statement], room: int) -> None:
+    def __init__(self, scans: Iterable[tuple[str, ProductSums]], room: int) -> None:
         self._room = room
-        self._blocks: dict[Hashable, Sequence[NumberBlock]] = {}
+        self._readings: dict[Hashable, KeptReading] = {}
         # How many scans of each kind are to come.
-        self._coming = Counter(
-            reading_of(statement.text, statement.products)
-            for statement in statements
-            if statement.products is not None
-        )
+        self._coming = Counter(reading_of(rows, sums) for rows, sums in scans)
 
     def room_for(self, reading: Hashable) -> int:
         """Return the bytes that a scan may keep: none where no further scan reads the same."""
         return self._room - self.size if self._coming[reading] > 1 else 0
 
-    def keep(self, reading: Hashable, blocks: Sequence[NumberBlock]) -> None:
-        """Keep the blocks of a scan that has read all rows."""
+    def keep(self, reading: Hashable, read: KeptReading) -> None:
+        """Keep what a scan of all rows has read."""
         self._coming[reading] -= 1
         if self._coming[reading] > 0:
-            self._blocks[reading] = blocks
+            self._readings[reading] = read
 
-    def take(self, reading: Hashable) -> Sequence[NumberBlock] | None:
-        """Return the blocks that a scan kept, and drop them with the last scan that reads them; None where there are none."""
-        if reading not in self._blocks:
+    def take(self, reading: Hashable) -> KeptReading | None:
+        """Return what a scan has read, and drop it with the last scan that needs it; None where nothing is kept."""
+        if reading not in self._readings:
             return None
         self._coming[reading] -= 1
-        return self._blocks[reading] if self._coming[reading] > 0 else self._blocks.pop(reading)
+        return self._readings[reading] if self._coming[reading] > 0 else self._readings.pop(reading)
 
     def clear(self) -> None:
         """Drop all, and keep nothing more."""
-        self._blocks.clear()
+        self._readings.clear()
         self._coming.clear()
 
     @property
     def size(self) -> int:
         """The bytes of what is kept."""
-        return sum(block.nbytes for blocks in self._blocks.values() for block in blocks)
+        return sum(block.nbytes for read in self._readings.values() for block in read.blocks)

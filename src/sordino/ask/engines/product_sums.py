@@ -13,26 +13,29 @@ Theorem: of whole numbers a >= 0 and b > 0 with a + b < 2^54 that are floats, th
 a / b. Proof. Let k be the next whole number above a / b. Then a / b <= k - 1 / b, and the float below k is at least k - k 2^-53
 in size, so that what is rounded to k is at least k - k 2^-54. As k b <= a + b < 2^54, 1 / b is more than k 2^-54.
 
-Theorem: where all rows have one weight W, most need not be measured in whole numbers. A row keeps W if its length
-l = `least` + the sum of floor(parts z^2 / square) is at most limit / W. With z = t u + r, l is at most `least` + parts times
-f(u) = the sum of t^2/square u^2 + 2 t r/square u + r^2/square. A float of f computed by n operations errs by less than n 2^-52 times
-the sum of the sizes of what is added up. So rows whose float of f is below (limit / W - `least`) / parts by that much keep W, and
-what they add follows from the sums of u and of their products, in Python's integers. The others are weighed one by one.
+Theorem: where all rows have one weight W, what most of them add follows from the sums of what is read, u, and of their products,
+in Python's integers: z = t u + r. A row keeps W if its length `least` + the sum of floor(parts z^2 / square) is at most limit / W,
+so if |x|^2 is at most F = (limit / W - `least`) / parts, where x_i = t / root(square) (u - c) and c = -r / t. In floats of 32 bits, u
+is exact. Where c is off by d, the x that is computed is off by at most D, the length of d t / root(square), and all else
+errs by less than a part of (numbers + 10) 2^-24 of |x|^2, since all of its terms are 0 or more. So a row whose float of |x|^2 is at
+most (root(F) - D)^2, less a part of (numbers + 10) 2^-23, keeps W. All others are taken away from the sums, and weighed one by one.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sordino.ask.engines.instances import fetch_blocks
-from sordino.ask.engines.kept_numbers import KeptNumbers, reading_of
+from sordino.ask.engines.kept_numbers import KeptNumbers, KeptReading, reading_of
 from sordino.core.primitives import MOST_FACTOR, MOST_WEIGHT, ProductSums
 
 if TYPE_CHECKING:
@@ -85,37 +88,43 @@ def add_products(
 
     The rows are those in `kept`, if a scan kept them there; else they are read, and kept if another scan is to come.
     """
-    reading = reading_of(rows, sums)
-    blocks = None if kept is None else kept.take(reading)
-    if blocks is not None:
-        return _add_blocks(blocks, sums).table()
     layout = NumberLayout(sums)
-    adding = AddingProducts(sums, layout)
-    keeping = KeepingNumbers(layout, 0 if kept is None else kept.room_for(reading))
-    with closing(fetch_blocks(connection, rows, _FETCHED)) as fetched:
+    reading = reading_of(rows, sums)
+    earlier = None if kept is None else kept.take(reading)
+    if earlier is not None:
+        return _add_kept(earlier, sums, layout).table()
+    room = 0 if kept is None else kept.room_for(reading)
+    adding = AddingProducts(sums, layout, has_products=room > 0)
+    keeping = KeepingNumbers(layout, room)
+
+    def work(block: pa.RecordBatch) -> None:
+        for columns in layout.read(block):
+            keeping.add(columns)
+            adding.add(columns)
+
+    # While a block is worked on, the next one is fetched.
+    with closing(fetch_blocks(connection, rows, _FETCHED)) as fetched, ThreadPoolExecutor(1, "sordino-products") as pool:
+        worked: Future[None] | None = None
         for block in fetched:
-            for columns in layout.read(block):
-                keeping.add(columns)
-                adding.add(columns)
+            if worked is not None:
+                worked.result()
+            worked = pool.submit(work, block)
+        if worked is not None:
+            worked.result()
     if kept is not None and keeping.blocks is not None:
-        kept.keep(reading, keeping.blocks)
+        kept.keep(reading, KeptReading(keeping.blocks, adding.alike))
     return adding.table()
 
 
-def _add_blocks(blocks: Sequence[NumberBlock], sums: ProductSums) -> AddingProducts:
-    """Return the sums over blocks in memory, each a part of them in a thread of its own."""
-    threads = max(min(os.cpu_count() or 1, _MOST_THREADS, len(blocks)), 1)
-    layout = NumberLayout(sums)
+def _add_kept(kept: KeptReading, sums: ProductSums, layout: NumberLayout) -> AddingProducts:
+    """Return the sums over rows in memory, each a part of them in a thread of its own."""
+    threads = max(min(os.cpu_count() or 1, _MOST_THREADS, len(kept.blocks)), 1)
 
     def add_part(place: int) -> AddingProducts:
-        part = AddingProducts(sums, layout)
-        buffer: Floats = np.zeros((layout.columns, layout.at_once))
-        for block in blocks[place::threads]:
+        part = AddingProducts(sums, layout, alike=kept.alike if place == 0 else 0 * kept.alike)
+        for block in kept.blocks[place::threads]:
             for start in range(0, block.shape[1], layout.at_once):
-                rows = block[:, start : start + layout.at_once]
-                columns = buffer[:, : rows.shape[1]]
-                np.copyto(columns, rows)
-                part.add(columns)
+                part.add(block[:, start : start + layout.at_once])
         return part
 
     if threads == 1:
@@ -221,7 +230,7 @@ class KeepingNumbers:
 
     def add(self, columns: Floats) -> None:
         """Copy the columns of some more rows."""
-        if self.blocks is None:
+        if self.blocks is None or not columns.shape[1]:
             return
         end = self._filled + columns.shape[1]
         if end > self._last.shape[1]:
@@ -241,9 +250,16 @@ class KeepingNumbers:
 
 
 class AddingProducts:
-    """Adds up the products of the columns of rows. Memory is that of some rows and of the sums."""
+    """Adds up the products of the columns of rows. Memory is that of some rows and of the sums.
 
-    def __init__(self, sums: ProductSums, layout: NumberLayout) -> None:
+    Rows that all have one weight are multiplied as they are read, and `alike` (folds, 1 + numbers, 1 + numbers) are the sums of
+    these products, where the first number is 1: they do not depend on what is to be added up. If they are given, they are not
+    computed. With `has_products` they are whole, even where `sums` needs squares alone.
+    """
+
+    def __init__(
+        self, sums: ProductSums, layout: NumberLayout, *, alike: Any = None, has_products: bool = False
+    ) -> None:
         self._sums = sums
         self._layout = layout
         count = len(sums.numbers)
@@ -252,8 +268,10 @@ class AddingProducts:
         self._totals = np.zeros((sums.folds, size, size), dtype=object)
         self._recent = np.zeros((2, sums.folds, size, size), dtype=np.int64)
         self._recent_times = 0
-        # And the sums of u_i u_j over rows of one weight, where z = times u + start, and u is what is read.
-        self._alike = np.zeros((sums.folds, size, size), dtype=object)
+        # The sums of u_i u_j, where z = times u + start, and u is what is read; and of rows apart, whose weight may be cut.
+        self._has_alike = alike is not None
+        self._has_products = has_products or not sums.squares_alone
+        self._alike = np.zeros((sums.folds, size, size), dtype=object) if alike is None else alike.copy()
         self._recent_alike = np.zeros((sums.folds, size, size), dtype=np.int64)
         lines = zip(sums.numbers, layout.middles, strict=True)
         self._times = [times for times, _ in sums.numbers]
@@ -271,27 +289,32 @@ class AddingProducts:
         self._bound_lengths()
 
     def _bound_lengths(self) -> None:
-        """Find the square and the line of each number that bound a row's length, and up to where the row keeps its weight."""
+        """Find what bounds the squared length of a row, and up to where the row keeps its weight."""
         shrunk = self._sums.shrunk
         own = self._sums.weight
         if shrunk is None or own is None:
             return
-        squares = np.array(shrunk.squares, dtype=np.float64)
-        times = self._float_times[:, 0]
-        starts = self._float_starts[:, 0]
-        self._of_squares: Floats = times**2 / squares
-        self._of_steps: Floats = 2 * times * starts / squares
-        constant = float((starts**2 / squares).sum())
-        most = np.array(self._layout.reaches, dtype=np.float64)
-        size = constant + float((self._of_squares * most**2 + np.abs(self._of_steps) * most).sum())
-        error = (4 * len(squares) + 100) * 2.0**-52 * (size + shrunk.limit / own)
-        self._near = (shrunk.limit / own - shrunk.least) / shrunk.parts - constant - error
+        centers = [Fraction(-start, times) for times, start in zip(self._times, self._starts, strict=True)]
+        self._centers = np.array([float(center) for center in centers], dtype=np.float32)[:, None]
+        off = [float(abs(Fraction(float(c)) - center)) for c, center in zip(self._centers[:, 0], centers, strict=True)]
+        parts = self._float_times[:, 0] ** 2 / np.array(shrunk.squares, dtype=np.float64)
+        self._parts = parts.astype(np.float32)
+        most = max(shrunk.limit / own - shrunk.least, 0) / shrunk.parts
+        shorter = math.sqrt(most) - math.sqrt(float(parts @ np.square(off)))
+        self._near = shorter**2 * (1 - (len(parts) + 10) * 2.0**-23) if shorter > 0 else -1.0
+        self._from_centers = np.zeros((len(parts), self._layout.at_once), dtype=np.float32)
         self._line_rows = _ROWS
-        while self._line_rows * len(squares) > _MOST_LINE:
+        while self._line_rows * len(parts) > _MOST_LINE:
             self._line_rows //= 2
 
-    def add(self, columns: Floats) -> None:
-        """Add the columns of some rows, which are changed."""
+    @property
+    def alike(self) -> Any:
+        """The sums of the products of what was read, of rows of one weight."""
+        self._add_recent()
+        return self._alike
+
+    def add(self, columns: Floats | Integers) -> None:
+        """Add the columns of some rows."""
         steps = columns[self._layout.numbers]
         weights = columns[0] if self._sums.weight is None else None
         with np.errstate(all="ignore"):
@@ -307,44 +330,50 @@ class AddingProducts:
 
     def join(self, other: AddingProducts) -> None:
         """Add what another one added up."""
-        other._add_recent()
+        self._alike = self.alike + other.alike
         self._totals += other._totals
-        self._alike += other._alike
 
-    def _add_rows(self, fold: int, weights: Floats | None, steps: Floats) -> None:
+    def _add_rows(self, fold: int, weights: Any, steps: Floats | Integers) -> None:
         if weights is not None:
             self._add_weighed(fold, weights, steps)
             return
+        if not self._has_alike:
+            self._add_alike(fold, steps, 1)
+        if self._sums.shrunk is not None:
+            far = self._find_far(steps).nonzero()[0]
+            if len(far):
+                apart = steps[:, far].astype(np.float64)
+                self._add_alike(fold, apart, -1)
+                self._add_weighed(fold, self._sums.weight, apart)
+
+    def _add_alike(self, fold: int, steps: Floats | Integers, sign: int) -> None:
+        """Add the products of what was read, or take them away."""
         count = steps.shape[1]
         recent = self._recent_alike[fold]
-        if self._sums.squares_alone:
-            np.einsum("ii->i", recent)[1:] += np.vecdot(steps, steps).astype(np.int64)
-        else:
-            if count % _MOST_ROWS:
-                # Zeros behind the last row, to a whole number of matrices, add nothing.
-                padded = self._padded[:, : -(-count // _MOST_ROWS) * _MOST_ROWS]
-                padded[:, :count] = steps
-                padded[:, count:] = 0
-                steps = padded
-            far = self._find_far(steps)[:count].nonzero()[0]
-            if len(far):
-                self._add_weighed(fold, self._sums.weight, steps[:, far])
-                steps[:, far] = 0
-                count -= len(far)
-            _multiply(recent[1:, 1:], steps, steps, _MOST_ROWS)
-        recent[0, 0] += count
-        recent[0, 1:] += steps.sum(axis=1).astype(np.int64)
+        recent[0, 0] += sign * count
+        recent[0, 1:] += sign * steps.sum(axis=1).astype(np.int64)
+        if not self._has_products:
+            np.einsum("ii->i", recent)[1:] += sign * np.vecdot(steps, steps).astype(np.int64)
+            return
+        if count % _MOST_ROWS:
+            # Zeros behind the last row, to a whole number of matrices, add nothing.
+            padded = self._padded[:, : -(-count // _MOST_ROWS) * _MOST_ROWS]
+            padded[:, :count] = steps
+            padded[:, count:] = 0
+            steps = padded
+        _multiply(recent[1:, 1:], steps, steps, _MOST_ROWS, sign)
 
-    def _find_far(self, steps: Floats) -> Any:
+    def _find_far(self, steps: Floats | Integers) -> Any:
         """Return which rows may be so far from the centers that their weight is cut."""
-        if self._sums.shrunk is None:
-            return np.zeros(steps.shape[1], dtype=bool)
-        squares = np.multiply(steps, steps, out=self._weighted[1:, : steps.shape[1]])
-        lengths = self._of_squares @ _cut_rows(squares, self._line_rows)
-        lengths += self._of_steps @ _cut_rows(steps, self._line_rows)
-        return lengths.ravel() > self._near
+        count = steps.shape[1]
+        numbers = self._from_centers[:, : -(-count // self._line_rows) * self._line_rows]
+        np.copyto(numbers[:, :count], steps, casting="unsafe")
+        numbers -= self._centers
+        np.multiply(numbers, numbers, out=numbers)
+        lengths = self._parts @ _cut_rows(numbers, self._line_rows)
+        return lengths.ravel()[:count] > self._near
 
-    def _add_weighed(self, fold: int, own: Any, steps: Floats) -> None:
+    def _add_weighed(self, fold: int, own: Any, steps: Floats | Integers) -> None:
         """Add rows by their own weights, those that are cut as they are."""
         count = steps.shape[1]
         # Rows behind the last, to a whole number of matrices, are weighted by 0.
@@ -433,15 +462,15 @@ class AddingProducts:
         return totals
 
 
-def _multiply(recent: Integers, left: Floats, right: Floats, rows: int) -> None:
+def _multiply(recent: Integers, left: Any, right: Any, rows: int, sign: int = 1) -> None:
     """Add the products of each two columns, the first not behind the second."""
     for i in range(0, len(left), _LEFT):
         for j in range(i, len(right), _RIGHT):
             one, other = slice(i, i + _LEFT), slice(j, j + _RIGHT)
             products = _cut_rows(left[one], rows) @ _cut_rows(right[other], rows).transpose(0, 2, 1)
-            recent[one, other] += products.astype(np.int64).sum(axis=0)
+            recent[one, other] += sign * products.astype(np.int64).sum(axis=0)
 
 
-def _cut_rows(columns: Floats, rows: int) -> Floats:
+def _cut_rows(columns: Any, rows: int) -> Any:
     """Return columns of many rows as matrices of few: (matrices, columns, rows)."""
     return columns.reshape(len(columns), -1, rows).transpose(1, 0, 2)
