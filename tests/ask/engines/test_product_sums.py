@@ -51,9 +51,9 @@ def add_up(sums: ProductSums, blocks: list[pa.RecordBatch], *, keeps: bool = Fal
     first = AddingProducts(replace(sums, shrunk=None, squares_alone=True) if keeps else sums, layout, has_products=keeps)
     keeping = KeepingNumbers(layout, MOST_KEPT)
     for block in blocks:
-        for columns in layout.read(block):
+        for columns, totals in layout.read(block):
             keeping.add(columns)
-            first.add(columns)
+            first.add(columns, totals)
     if not keeps:
         return first.table()
     assert keeping.blocks is not None

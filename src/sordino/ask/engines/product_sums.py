@@ -57,12 +57,12 @@ assert _LEFT * _RIGHT * _MOST_ROWS < 1 << 18
 _MOST_LINE = 9000
 # So many rows are fetched at once, and so many worked on, or so many numbers of them: few enough to be in the processor's cache,
 # and enough that it does not take longer to call NumPy.
-_FETCHED = 1 << 14
+_FETCHED = 1 << 13
 _AT_ONCE = 1 << 12
 _NUMBERS = 1 << 17
 # Blocks that are kept are of so many numbers: few for small tables, and then as many as the system hands out in large pages.
 _LEAST_BLOCK = 1 << 16
-_MOST_BLOCK = 1 << 22
+_MOST_BLOCK = 1 << 23
 # Numbers are counted from the middle of their ends where one may be larger than this. Then none is.
 _NARROW = 1 << 20
 # A weighted number is cut in a low part of so many bits, and a high one of no more.
@@ -98,9 +98,9 @@ def add_products(
     keeping = KeepingNumbers(layout, room)
 
     def work(block: pa.RecordBatch) -> None:
-        for columns in layout.read(block):
+        for columns, totals in layout.read(block):
             keeping.add(columns)
-            adding.add(columns)
+            adding.add(columns, totals)
 
     # While a block is worked on, the next one is fetched.
     with closing(fetch_blocks(connection, rows, _FETCHED)) as fetched, ThreadPoolExecutor(1, "sordino-products") as pool:
@@ -151,23 +151,21 @@ class NumberLayout:
         self.at_once = _AT_ONCE
         while self.at_once > _MOST_ROWS and self.at_once * self.columns > _NUMBERS:
             self.at_once //= 2
-        # Of a column of whole numbers, what is done to doubles changes nothing.
-        self._first, self._last, self._factors, self._starts = np.zeros((4, self.columns, 1))
+        # How each column is counted: by what its doubles are multiplied or divided, None for whole numbers; between which steps; and
+        # from where. What is done to doubles after they were scaled changes no whole number.
+        self._scales: list[tuple[np.ufunc, float] | None] = [None] * self.columns
+        self._first, self._last, self._starts = np.zeros((3, self.columns, 1))
         self._first[:] = -np.inf
         self._last[:] = np.inf
-        self._factors[:] = 1
         self._starts[self.numbers, 0] = self.middles
-        self._divided: list[tuple[int, float]] = []
         self._coarse: list[tuple[int, int, int]] = []
         for place, steps in enumerate(sums.floats, self.numbers.start):
             if steps is None:
                 continue
-            self._first[place] = steps.first
-            self._last[place] = steps.last
-            if steps.op == "*":
-                self._factors[place] = steps.factor
-            else:
-                self._divided.append((place, steps.factor))
+            scale = np.multiply if steps.op == "*" else np.divide
+            self._scales[place] = scale, steps.factor
+            self._first[place] = np.floor(scale(steps.first, steps.factor) + 0.5)
+            self._last[place] = np.floor(scale(steps.last, steps.factor) + 0.5)
             if steps.by > 1:
                 self._coarse.append((place, steps.origin, steps.by))
             else:
@@ -180,28 +178,34 @@ class NumberLayout:
         """The least type that holds all columns; a weight, as a fold, is one of few."""
         return np.int16 if max(self.reaches, default=0) < 1 << 15 else np.int32
 
-    def read(self, block: pa.RecordBatch) -> Iterator[Floats]:
-        """Yield the columns of some rows after the other, which may be changed; a row that lacks a number is left out."""
+    def read(self, block: pa.RecordBatch) -> Iterator[tuple[Floats, Floats]]:
+        """Yield the columns of some rows after the other, and their sums; a row that lacks a number is left out."""
         if any(column.null_count for column in block.columns):
             block = block.drop_null()
         cells = [column.to_numpy() for column in block.columns]
         buffer = np.empty((self.columns, self.at_once))
         for start in range(0, block.num_rows, self.at_once):
             columns = buffer[:, : min(block.num_rows - start, self.at_once)]
-            for column, read in zip(columns, cells, strict=True):
-                column[:] = read[start : start + self.at_once]
             # The floats of a file may be such that hardware reports them as it computes with them.
             with np.errstate(all="ignore"):
-                yield self._count_steps(columns)
+                for column, read, scale in zip(columns, cells, self._scales, strict=True):
+                    rows = read[start : start + self.at_once]
+                    if scale is None:
+                        column[:] = rows
+                    else:
+                        scale[0](rows, scale[1], out=column)
+                columns, totals = self._count_steps(columns)
+            yield columns, totals
 
-    def _count_steps(self, columns: Floats) -> Floats:
-        """Return the whole steps of doubles, from the middles. What is computed is what SQL computes, operation by operation."""
+    def _count_steps(self, columns: Floats) -> tuple[Floats, Floats]:
+        """Return the whole steps of scaled doubles, from the middles, and their sums.
+
+        What is computed is what SQL computes, operation by operation, but for the clip, which comes after the scale: scales and
+        rounding grow with the double, and at its bounds they are whole.
+        """
         if self._has_floats:
             # NaN stays NaN.
             np.clip(columns, self._first, self._last, out=columns)
-            columns *= self._factors
-            for place, factor in self._divided:
-                columns[place] /= factor
             columns += 0.5
             np.floor(columns, out=columns)
             for place, origin, by in self._coarse:
@@ -211,9 +215,11 @@ class NumberLayout:
         if self._has_starts:
             columns -= self._starts
         # The sum of a column is NaN if one of its numbers is.
-        if self._has_floats and np.isnan(columns.sum(axis=1)).any():
-            return columns[:, ~np.isnan(columns).any(axis=0)]
-        return columns
+        totals = columns.sum(axis=1)
+        if np.isnan(totals).any():
+            columns = columns[:, ~np.isnan(columns).any(axis=0)]
+            totals = columns.sum(axis=1)
+        return columns, totals
 
 
 class KeepingNumbers:
@@ -313,13 +319,13 @@ class AddingProducts:
         self._add_recent()
         return self._alike
 
-    def add(self, columns: Floats | Integers) -> None:
-        """Add the columns of some rows."""
+    def add(self, columns: Floats | Integers, totals: Floats | None = None) -> None:
+        """Add the columns of some rows; `totals` are their sums, if these are known."""
         steps = columns[self._layout.numbers]
         weights = columns[0] if self._sums.weight is None else None
         with np.errstate(all="ignore"):
             if self._sums.folds == 1:
-                self._add_rows(0, weights, steps)
+                self._add_rows(0, weights, steps, None if totals is None else totals[self._layout.numbers])
             else:
                 for fold in range(self._sums.folds):
                     here = columns[-1] == fold
@@ -333,12 +339,14 @@ class AddingProducts:
         self._alike = self.alike + other.alike
         self._totals += other._totals
 
-    def _add_rows(self, fold: int, weights: Any, steps: Floats | Integers) -> None:
+    def _add_rows(
+        self, fold: int, weights: Any, steps: Floats | Integers, totals: Floats | None = None
+    ) -> None:
         if weights is not None:
             self._add_weighed(fold, weights, steps)
             return
         if not self._has_alike:
-            self._add_alike(fold, steps, 1)
+            self._add_alike(fold, steps, 1, totals)
         if self._sums.shrunk is not None:
             far = self._find_far(steps).nonzero()[0]
             if len(far):
@@ -346,12 +354,14 @@ class AddingProducts:
                 self._add_alike(fold, apart, -1)
                 self._add_weighed(fold, self._sums.weight, apart)
 
-    def _add_alike(self, fold: int, steps: Floats | Integers, sign: int) -> None:
+    def _add_alike(
+        self, fold: int, steps: Floats | Integers, sign: int, totals: Floats | None = None
+    ) -> None:
         """Add the products of what was read, or take them away."""
         count = steps.shape[1]
         recent = self._recent_alike[fold]
         recent[0, 0] += sign * count
-        recent[0, 1:] += sign * steps.sum(axis=1).astype(np.int64)
+        recent[0, 1:] += sign * (steps.sum(axis=1) if totals is None else totals).astype(np.int64)
         if not self._has_products:
             np.einsum("ii->i", recent)[1:] += sign * np.vecdot(steps, steps).astype(np.int64)
             return

@@ -434,6 +434,27 @@ def compile_moments(question: MomentMatrix, domain: Domain) -> CompiledMoments:
     Raises QuestionRefused for a number without bounds, one that is constant, and for categories whose values are not declared;
     UnknownName for a column that is not declared.
     """
+    return _compile(_Same(question), _Same(domain))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """An object that equals itself alone: values of other types, which may be equal, are not compiled alike."""
+
+    value: Any
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+
+@functools.lru_cache(maxsize=16)
+def _compile(same_question: _Same, same_domain: _Same) -> CompiledMoments:
+    """Return what the moments are; a fit asks for the same ones some twenty times."""
+    question: MomentMatrix = same_question.value
+    domain: Domain = same_domain.value
     check_moments(question)
     numbers = tuple(scale_number(column, domain) for column in question.numbers)
     categories = tuple(declared_keys(column, domain) for column in question.categories)
