@@ -48,7 +48,9 @@ from sordino.models.moments import PreparedMoments
 def add_up(sums: ProductSums, blocks: list[pa.RecordBatch], *, keeps: bool = False) -> pa.Table:
     """Return the sums over blocks of rows; where it `keeps`, what was read for squares alone is taken from memory."""
     layout = NumberLayout(sums)
-    first = AddingProducts(replace(sums, shrunk=None, squares_alone=True) if keeps else sums, layout, has_products=keeps)
+    first = AddingProducts(
+        replace(sums, shrunk=None, squares_alone=True) if keeps else sums, layout, has_products=keeps
+    )
     keeping = KeepingNumbers(layout, MOST_KEPT)
     for block in blocks:
         for columns, totals in layout.read(block):
@@ -374,13 +376,11 @@ def test_a_fit_reads_its_numbers_once_where_there_is_room(
     assert [numbers.size for numbers in kept] == [0, 0]
 
 
-def test_a_fit_that_fails_midway_drops_what_it_kept(
-    tmp_path: Path, monkeypatch: Any, kept: list[KeptNumbers]
-) -> None:
+def test_a_fit_that_fails_midway_drops_what_it_kept(tmp_path: Path, monkeypatch: Any, kept: list[KeptNumbers]) -> None:
     write_rows(tmp_path / "t.parquet")
     sizes = []
 
-    def fail(self: Any, look: Any) -> Any:
+    def fail(*_: Any) -> Any:
         sizes.append(kept[0].size)
         raise RuntimeError
 

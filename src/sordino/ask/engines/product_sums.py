@@ -1,24 +1,26 @@
 """Weighted sums of the products of many columns: their rows are read once, block by block, and multiplied as matrices.
 
 In SQL each product of two columns takes some 5 ns a row, and 20 columns have 210; as matrices all of them take some 30 ns a row.
-A block is read into whole numbers of 16 or 32 bits first, which further scans of the same question may take from memory. To clip
-a double and to read it as whole steps takes some 2 ns here, and in SQL 14.
+A scan reads whole numbers, which it may keep for the next scan of the same question. To clip a double and to read it as whole
+steps takes some 3 ns here, and in SQL 14.
 
-Theorem: the sums are exact. Floats hold whole numbers of up to 2^53, and weights are whole numbers too. A product of two matrices
-is a sum of whole numbers, and the sizes of its terms add up to at most 2^53, so every sum of some of them is a whole number that a
-float holds, in whatever order they are added. Where a term is too large for that, the left matrix is cut in a high and a low part,
-whose terms are small enough. What the matrices come to is added up in 64 bits over a few of them, and then in Python's integers.
+Theorem: the sums are exact. Floats hold whole numbers of up to 2^53, and weights are whole numbers too. A product of two
+matrices is a sum of whole numbers, and the sizes of its terms add up to at most 2^53, so every sum of some of them is a whole
+number that a float holds, in whatever order they are added. Where a term is too large for that, the left matrix is cut in a high
+and a low part, whose terms are small enough. What the matrices come to is added up in 64 bits over a few of them, and then in
+Python's integers.
 
 Theorem: of whole numbers a >= 0 and b > 0 with a + b < 2^54 that are floats, the floor of the float nearest to a / b is that of
 a / b. Proof. Let k be the next whole number above a / b. Then a / b <= k - 1 / b, and the float below k is at least k - k 2^-53
 in size, so that what is rounded to k is at least k - k 2^-54. As k b <= a + b < 2^54, 1 / b is more than k 2^-54.
 
-Theorem: where all rows have one weight W, what most of them add follows from the sums of what is read, u, and of their products,
-in Python's integers: z = t u + r. A row keeps W if its length `least` + the sum of floor(parts z^2 / square) is at most limit / W,
-so if |x|^2 is at most F = (limit / W - `least`) / parts, where x_i = t / root(square) (u - c) and c = -r / t. In floats of 32 bits, u
-is exact. Where c is off by d, the x that is computed is off by at most D, the length of d t / root(square), and all else
-errs by less than a part of (numbers + 10) 2^-24 of |x|^2, since all of its terms are 0 or more. So a row whose float of |x|^2 is at
-most (root(F) - D)^2, less a part of (numbers + 10) 2^-23, keeps W. All others are taken away from the sums, and weighed one by one.
+Theorem: where all rows have one weight W, what most of them add follows from the sums of what is read, u, and of their
+products, in Python's integers: z = t u + r. A row keeps W if its length `least` + the sum of floor(parts z^2 / square) is at
+most limit / W, so if |x|^2 is at most F = (limit / W - `least`) / parts, where x_i = t / root(square) (u - c) and c = -r / t. In
+floats of 32 bits, u is exact. Where c is off by d, the x that is computed is off by at most D, the length of d t / root(square),
+and all else errs by less than a part of (numbers + 10) 2^-24 of |x|^2, since all of its terms are 0 or more. So a row whose float
+of |x|^2 is at most (root(F) - D)^2, less a part of (numbers + 10) 2^-23, keeps W. All others are taken away from the sums, and
+weighed one by one.
 """
 
 from __future__ import annotations
@@ -103,7 +105,10 @@ def add_products(
             adding.add(columns, totals)
 
     # While a block is worked on, the next one is fetched.
-    with closing(fetch_blocks(connection, rows, _FETCHED)) as fetched, ThreadPoolExecutor(1, "sordino-products") as pool:
+    with (
+        closing(fetch_blocks(connection, rows, _FETCHED)) as fetched,
+        ThreadPoolExecutor(1, "sordino-products") as pool,
+    ):
         worked: Future[None] | None = None
         for block in fetched:
             if worked is not None:
@@ -151,8 +156,8 @@ class NumberLayout:
         self.at_once = _AT_ONCE
         while self.at_once > _MOST_ROWS and self.at_once * self.columns > _NUMBERS:
             self.at_once //= 2
-        # How each column is counted: by what its doubles are multiplied or divided, None for whole numbers; between which steps; and
-        # from where. What is done to doubles after they were scaled changes no whole number.
+        # How each column is counted: by what its doubles are multiplied or divided, None for whole numbers; between which steps;
+        # and from where. What is done to doubles after they were scaled changes no whole number.
         self._scales: list[tuple[np.ufunc, float] | None] = [None] * self.columns
         self._first, self._last, self._starts = np.zeros((3, self.columns, 1))
         self._first[:] = -np.inf
@@ -172,6 +177,8 @@ class NumberLayout:
                 self._starts[place] += steps.origin
         self._has_floats = any(sums.floats)
         self._has_starts = bool(self._starts.any())
+        # Used again for each few rows: to ask the system for the memory anew takes longer than what is done with it.
+        self._buffer: Floats = np.zeros((self.columns, self.at_once))
 
     @property
     def kind(self) -> type[np.integer[Any]]:
@@ -179,13 +186,15 @@ class NumberLayout:
         return np.int16 if max(self.reaches, default=0) < 1 << 15 else np.int32
 
     def read(self, block: pa.RecordBatch) -> Iterator[tuple[Floats, Floats]]:
-        """Yield the columns of some rows after the other, and their sums; a row that lacks a number is left out."""
+        """Yield the columns of some rows after the other, and their sums; a row that lacks a number is left out.
+
+        What is yielded holds until the next rows are.
+        """
         if any(column.null_count for column in block.columns):
             block = block.drop_null()
         cells = [column.to_numpy() for column in block.columns]
-        buffer = np.empty((self.columns, self.at_once))
         for start in range(0, block.num_rows, self.at_once):
-            columns = buffer[:, : min(block.num_rows - start, self.at_once)]
+            columns = self._buffer[:, : min(block.num_rows - start, self.at_once)]
             # The floats of a file may be such that hardware reports them as it computes with them.
             with np.errstate(all="ignore"):
                 for column, read, scale in zip(columns, cells, self._scales, strict=True):
@@ -288,7 +297,7 @@ class AddingProducts:
         # Squares alone need no matrices, unless even those of few rows may not add up in a float.
         self._has_squares_alone = sums.squares_alone and not self._is_cut
         self._rows = _MOST_ROWS if _MOST_ROWS * sums.most <= _EXACT else _ROWS
-        # Used again for each few rows: to ask the system for the memory anew takes longer than to multiply.
+        # Used again as well.
         self._factors: Floats = np.ones((size, layout.at_once))
         self._weighted: Floats = np.zeros((size, layout.at_once))
         self._padded: Floats = np.zeros((count, layout.at_once))
@@ -339,9 +348,7 @@ class AddingProducts:
         self._alike = self.alike + other.alike
         self._totals += other._totals
 
-    def _add_rows(
-        self, fold: int, weights: Any, steps: Floats | Integers, totals: Floats | None = None
-    ) -> None:
+    def _add_rows(self, fold: int, weights: Any, steps: Floats | Integers, totals: Floats | None = None) -> None:
         if weights is not None:
             self._add_weighed(fold, weights, steps)
             return
@@ -354,9 +361,7 @@ class AddingProducts:
                 self._add_alike(fold, apart, -1)
                 self._add_weighed(fold, self._sums.weight, apart)
 
-    def _add_alike(
-        self, fold: int, steps: Floats | Integers, sign: int, totals: Floats | None = None
-    ) -> None:
+    def _add_alike(self, fold: int, steps: Floats | Integers, sign: int, totals: Floats | None = None) -> None:
         """Add the products of what was read, or take them away."""
         count = steps.shape[1]
         recent = self._recent_alike[fold]
