@@ -482,7 +482,7 @@ def measure_rows(count: int, repeats: int = 3) -> None:
                 f"SELECT {', '.join(products)} FROM '{file}'"
             ).fetchall(),
             "the 20 columns fetched into NumPy, once": fetch_columns,
-            "`linear_regression`, two scans": fit,
+            "`linear_regression`, fetched once": fit,
         }
         seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
         # The first turn reads the file into memory, and imports what is imported lazily.

@@ -70,14 +70,13 @@ class FloatSteps:
 class ShrunkWeight:
     """By what the weight of a row is cut: to `limit` // l, where l is `least` + the sum of parts * z^2 // square of each number.
 
-    `parts`, a power of two, times z^2 stays within 2^62, and `limit` and l within 2^53. No |z| passes its number's `reach`.
+    `parts`, a power of two, times z^2 stays within 2^62, and `limit` and l within 2^53.
     """
 
     least: int
     parts: int
     squares: tuple[int, ...]
     limit: int
-    reach: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +85,16 @@ class ProductSums:
 
     `rows` selects whole numbers of 32 bits: where `weight` is None, w, of 0 to MOST_WEIGHT, which every row has else; z0.. as
     many as `numbers`; and where `folds` is above 1, fold, of 0 to `folds` - 1. A number for which `floats` has steps is selected
-    as a double, and its steps take its place. Of each number `numbers` says `times` and `less`: z is `times` * what is
-    selected - `less`, both of at most 2^52, and itself of at most MOST_FACTOR. `shrunk` says by what w is cut. No |w z_i z_j|
-    passes `most`. A row that lacks one of these takes no part. The answer has a row a fold: fold, t0, the sum of w, s0.. of
-    w z_0.., and s0_0, s0_1.. of w z_i z_j for each i and each j from i on, or, with `squares_alone`, for j = i.
+    as a double, and its steps take its place. Each lies within its `ends`, at most MOST_FACTOR apart. Of each number `numbers`
+    says `times` and `less`: z is `times` * what is selected - `less`, both of at most 2^52, and itself of at most MOST_FACTOR.
+    `shrunk` says by what w is cut. No |w z_i z_j| passes `most`. A row that lacks one of these takes no part. The answer has a
+    row a fold: fold, t0, the sum of w, s0.. of w z_0.., and s0_0, s0_1.. of w z_i z_j for each i and each j from i on, or, with
+    `squares_alone`, for j = i.
     """
 
     rows: exp.Select
     numbers: tuple[tuple[int, int], ...]
+    ends: tuple[tuple[int, int], ...]
     folds: int
     most: int
     weight: int | None = None

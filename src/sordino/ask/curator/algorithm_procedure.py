@@ -141,19 +141,20 @@ class AlgorithmProcedure(Procedure):
                 words, keys, outputs, cost, spent, left, event, *stated, "", self.table.name, "", rng.private
             )
 
-        session = AdaptiveSession(
-            rows=self._follow(rows),
-            table=self.table,
-            loss=self.inner,
-            rng=rng,
-            make_release=answer_one,
-            smooth=self.smooth,
-            statements=statements,
-        )
-        try:
-            return self.prepared.answer(session)
-        finally:
-            session.close()
+        with self._follow(rows).keep_numbers(statements.values()) as kept:
+            session = AdaptiveSession(
+                rows=kept,
+                table=self.table,
+                loss=self.inner,
+                rng=rng,
+                make_release=answer_one,
+                smooth=self.smooth,
+                statements=statements,
+            )
+            try:
+                return self.prepared.answer(session)
+            finally:
+                session.close()
 
 
 @dataclass(frozen=True, slots=True)

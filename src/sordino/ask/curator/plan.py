@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias, get_args
 
+from sordino.ask.engines.kept_numbers import MOST_KEPT, KeptNumbers
 from sordino.ask.queries.expressions.released import ReleasedValues, check_tokens
 from sordino.ask.queries.joins import MOST_ROWS, no_values
 from sordino.ask.queries.queryable import ReleaseContent
@@ -286,6 +287,8 @@ class StatementWriter:
 class DataAccess(StatementWriter):
     """Runs statements over the curator's table; the curator makes it and hands it to one plan after the charge."""
 
+    _kept: KeptNumbers | None = None
+
     def writer(self) -> StatementWriter:
         """Return the part of it that may be used before the charge."""
         return StatementWriter(self._engine, steps=self._steps, domain=self._domain, table=self._table)
@@ -316,10 +319,28 @@ class DataAccess(StatementWriter):
         finally:
             engine.close()
 
+    @contextmanager
+    def keep_numbers(self, statements: Iterable[Statement]) -> Iterator[DataAccess]:
+        """Give access to the same rows for the scans of one run: what several of them read may be read once.
+
+        `statements` are what will be run; what was read is dropped at the end.
+        """
+        access = self._with(self._engine)
+        access._kept = KeptNumbers(
+            [(statement.text, statement.products) for statement in statements if statement.products is not None],
+            MOST_KEPT,
+        )
+        try:
+            yield access
+        finally:
+            access._kept.clear()
+
     def run(self, statement: Statement) -> pa.Table:
         """Return the exact answer of a text; raises EngineFailed, without the engine's message."""
         if self._released is not None:
             statement = replace(statement, text=self._released.bind(statement.text))
+        if self._kept is not None and statement.products is not None:
+            statement = replace(statement, kept=self._kept)
         return self._engine.run(statement)
 
     @property

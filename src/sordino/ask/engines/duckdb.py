@@ -272,7 +272,7 @@ class DuckDBEngine:
         if products is not None:
             from sordino.ask.engines.product_sums import add_products
 
-            return self._read(lambda: add_products(self._connection, statement.text, products))
+            return self._read(lambda: add_products(self._connection, statement.text, products, statement.kept))
         fetch = _fetch_row if statement.one_row else fetch_table
         return self._read(lambda: fetch(self._connection, statement.text), counts_all=statement.reads_no_column)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
+    from sordino.ask.engines.kept_numbers import KeptNumbers
     from sordino.ask.engines.table_counts import KeyColumn, TableCounts
 
 
@@ -45,7 +46,7 @@ class Statement:
 
     `reads_no_column` says that it only counts rows, which DuckDB may take from the footers of files. `bounded` is the relation
     that an engine may compute once for several statements. With `products` the text is of the rows, and the answer is what is
-    added up of them.
+    added up of them; an engine may put what it read of them into `kept`, and take it from there.
     """
 
     text: str
@@ -53,6 +54,7 @@ class Statement:
     reads_no_column: bool = False
     bounded: BoundedRelation | None = None
     products: ProductSums | None = None
+    kept: KeptNumbers | None = None
 
 
 class TableCounter(Protocol):

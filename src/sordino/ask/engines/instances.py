@@ -249,11 +249,13 @@ def fetch_table(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
         raise
 
 
-def fetch_blocks(connection: duckdb.DuckDBPyConnection, text: str) -> Generator[pa.RecordBatch, None, None]:
+def fetch_blocks(
+    connection: duckdb.DuckDBPyConnection, text: str, rows: int = _BLOCK
+) -> Generator[pa.RecordBatch, None, None]:
     """Yield a statement's rows in blocks, as they are computed; raises what DuckDB raises, with no result left open."""
     try:
         # Not of a cursor that has executed it, which holds all rows before the first block.
-        blocks = connection.sql(text).to_arrow_reader(_BLOCK)
+        blocks = connection.sql(text).to_arrow_reader(rows)
         assert blocks is not None
         yield from blocks
     except BaseException:

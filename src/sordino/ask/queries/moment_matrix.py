@@ -159,6 +159,11 @@ class ScaledNumber:
         steps = on.float_steps(self.number.build(on))
         return None if steps is None else replace(steps, origin=self._origin, by=self.by)
 
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the most of what is read."""
+        return self.low - self._origin, self.low - self._origin + self.width // self.times
+
     def line(self, center: int = 0) -> tuple[int, int]:
         """Return the two numbers by which what is read becomes a step from a center: it is times the first, less the second."""
         return 2 * self.times, 2 * self.times * (self.low - self._origin) + self.width + center
@@ -429,6 +434,27 @@ def compile_moments(question: MomentMatrix, domain: Domain) -> CompiledMoments:
     Raises QuestionRefused for a number without bounds, one that is constant, and for categories whose values are not declared;
     UnknownName for a column that is not declared.
     """
+    return _compile(_Same(question), _Same(domain))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """An object that equals itself alone: values of other types, which may be equal, are not compiled alike."""
+
+    value: Any
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+
+@functools.lru_cache(maxsize=16)
+def _compile(same_question: _Same, same_domain: _Same) -> CompiledMoments:
+    """Return what the moments are; a fit asks for the same ones some twenty times."""
+    question: MomentMatrix = same_question.value
+    domain: Domain = same_domain.value
     check_moments(question)
     numbers = tuple(scale_number(column, domain) for column in question.numbers)
     categories = tuple(declared_keys(column, domain) for column in question.categories)
@@ -613,23 +639,24 @@ def _sum_products(compiled: CompiledMoments, read: ReadRows, frame: Frame | None
     cells: list[Any] = [*(_narrow(weight) for weight in read.weights), *numbers]
     names = [*(["w"] if read.weights else []), *(f"z{i}" for i in range(len(read.numbers)))]
     floats = tuple(read.floats)
+    ends = tuple(number.ends for number in compiled.numbers)
     if frame is None:
         weight = 1 if compiled.weight is None else WEIGHT
         lines = tuple(number.line() for number in compiled.numbers)
         most = weight * max((number.width for number in compiled.numbers), default=0) ** 2
         rows = _select_cells(cells, names, read.any_numbers)
         own = None if read.weights else weight
-        return ProductSums(rows, lines, 1, most, own, floats=floats, squares_alone=True)
+        return ProductSums(rows, lines, ends, 1, most, own, floats=floats, squares_alone=True)
     if compiled.halves > 1:
         cells.append(_narrow(read.fold))
         names.append("fold")
     lines = tuple(number.line(center) for number, center in zip(compiled.numbers, frame.centers, strict=True))
     squares = tuple(scale**2 for scale in frame.scales)
     limit = math.floor(frame.limit * LENGTH) * WEIGHT
-    shrunk = ShrunkWeight(_least_length(compiled), LENGTH, squares, limit, compiled.reach(frame))
+    shrunk = ShrunkWeight(_least_length(compiled), LENGTH, squares, limit)
     rows = _select_cells(cells, names, read.any_numbers)
     most = compiled.most_product(frame)
-    return ProductSums(rows, lines, compiled.halves, most, None if read.weights else WEIGHT, shrunk, floats)
+    return ProductSums(rows, lines, ends, compiled.halves, most, None if read.weights else WEIGHT, shrunk, floats)
 
 
 def _sum_weighted(compiled: CompiledMoments, rows: exp.Subquery, frame: Frame) -> ProductSums:
@@ -638,7 +665,8 @@ def _sum_weighted(compiled: CompiledMoments, rows: exp.Subquery, frame: Frame) -
     names += ["fold"] if compiled.halves > 1 else []
     narrow = _select_cells([_narrow(_column(name)) for name in names], names, rows)
     lines = ((1, 0),) * len(compiled.numbers)
-    return ProductSums(narrow, lines, compiled.halves, compiled.most_product(frame))
+    ends = tuple((-n.width - c, n.width - c) for n, c in zip(compiled.numbers, frame.centers, strict=True))
+    return ProductSums(narrow, lines, ends, compiled.halves, compiled.most_product(frame))
 
 
 def _narrow(cell: Any) -> Any:
