@@ -83,13 +83,27 @@ _FAINT = 0.3
 _FAINT_COUNTED = 0.1
 _CLASSES = Fraction(1, 20)
 _PLACES = Fraction(1, 5)
-# One step takes the place of two where the noise of each would be above that part, or where there are categories, as a second
-# would ask how frequent their values are.
-_ONE_STEP = 0.15
-# Steps go so far of the way that columns which do not go together would ask: columns that do would overshoot. The second one's
-# errors are cut at that part of 1, as few rows are so wrong.
-_WAYS = (0.7, 0.5)
+_SECOND_PLACES = Fraction(1, 10)
+# Values are counted too, with the classes and for so much more, where the noise of their counts is less than this part of the rows.
+_VALUES = Fraction(1, 20)
+_COUNTED = 0.05
+# Many steps go further along the directions in which columns hardly differ, few have less noise each. So many are taken up to this
+# noise of a gradient with all of their loss, over all coefficients, as a part of the rows. Of values, the first step says most.
+_MANY_STEPS = ((0.05, 6), (0.075, 2))
+_MANY_STEPS_OF_VALUES = ((0.005, 6), (0.016, 3), (0.04, 2))
+# Each step has so many times the loss of the one before, as the noise of the last ones stays.
+_GROWTH = 1.2
+# Steps go so far of the way that the curvature asks, and on by this part of the step before. Errors after the first are cut at
+# that part of 1, as few rows are so wrong.
+_WAY = 0.7
+_ONWARDS = 0.4
 _SECOND_CUT = Fraction(3, 4)
+# Rows bend the likelihood by this part of what they do at the mean of y, where columns do not go together: away from it they do
+# less, and those that are far away count less. Products of two columns are about so large a part of their squares.
+_BENT = 0.7
+_TOGETHER = 0.3
+# A slope has no interval where the noise hides a curvature of this part of the rows: half of what a column of its own has at most.
+_HIDES_ALL = 0.125
 # Where no slope would have an interval and the noise of a gradient, over all coefficients, is more than this part of the rows,
 # two steps by the moments have all that is left, in these parts. With less noise three steps were better on houses, diamonds and
 # Adult, by which this part was chosen.
@@ -111,6 +125,7 @@ class PreparedSteps:
     count_noise: float
     bins: NoiseLaw | None = None
     curve_noise: float = 0.0
+    value_noise: float | None = None
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -170,7 +185,7 @@ class PreparedSteps:
         queries.append(CurvatureMatrix(self.question, frame, zeros))
         if self.question.link == "logistic":
             cut = GradientVector(self.question, frame, zeros, cut=ERROR // 2)
-            queries += [self._class_counts, BinCounts(self.start.question, MOST_BINS), cut]
+            queries += [self._class_counts, self._value_counts, BinCounts(self.start.question, MOST_BINS), cut]
         return queries if self.question.folds == 1 else [*queries, ScoreCounts(self.question, frame, zeros)]
 
     @property
@@ -214,8 +229,12 @@ class PreparedSteps:
             moments_frame, about = self.start.find_frame(queryable, rows)
             count = len(self.compiled.columns.numbers)
             frame = Frame(moments_frame.centers[:count], moments_frame.scales[:count], self.limit)
+            left = 1 - spent - self.shares[1]
             if rows is None and about is not None and self._is_faint(about, _FAINT):
-                frame, coefficients, output, rows = self._rank(queryable, 1 - spent - self.shares[1])
+                frame, coefficients, output, rows = self._rank(queryable, left)
+                deviations = self._unknown(frame)
+            elif about is not None and self._hides_all(about):
+                frame, coefficients, output, rows = self._rank(queryable, left, _SECOND_PLACES)
                 deviations = self._unknown(frame)
             else:
                 coefficients, output, deviations, rows = self._step(queryable, moments_frame, frame)
@@ -283,15 +302,19 @@ class PreparedSteps:
 
     def _hides(self, fit: _Start, frame: Frame) -> bool:
         """Return whether no slope would have an interval, since the noise of the curvature would hide part of each."""
-        least = max(RIDGE * 0.25 * self.curve_noise * math.sqrt(self.compiled.cells), self._noise_of_step / _SURE)
-        hidden = fit.vectors[:, fit.curvatures <= least]
+        hidden = fit.vectors[:, fit.curvatures <= self._least_curvature]
         slopes = _contrasts(self.compiled, frame)[1:]
         return bool((((slopes @ hidden) ** 2).sum(axis=1) >= _HIDDEN * (slopes**2).sum(axis=1)).all())
 
+    def _hides_all(self, rows: float) -> bool:
+        """Return whether the noise would hide every slope: then moments, which cost much, are left out."""
+        return self.question.link == "logistic" and self._least_curvature > _HIDES_ALL * rows
+
     @property
-    def _noise_of_step(self) -> float:
-        """The deviation of the gradient of one step."""
-        return self.unit_noise * math.sqrt(self.limit)
+    def _least_curvature(self) -> float:
+        """The least curvature, in rows, that the noise of the curvature and of a gradient does not hide."""
+        noise = 0.25 * self.curve_noise * math.sqrt(self.compiled.cells)
+        return max(RIDGE * noise, self.unit_noise * math.sqrt(self.limit) / _SURE)
 
     def _rank_by(self, queryable: Queryable, frame: Frame, fit: _Start, left: Fraction) -> tuple[Floats, Output]:
         """Return the coefficients after two steps by the moments, and the last gradient, for what is left of the loss.
@@ -329,44 +352,73 @@ class PreparedSteps:
         """The rows of both classes; the target is the last category of the moments."""
         return BinCounts(self.question.moments, 0, (len(self.question.categories),))
 
+    @property
+    def _value_counts(self) -> BinCounts:
+        """The rows of each value of the categories, and of both classes."""
+        return BinCounts(self.question.moments, 0, tuple(range(len(self.question.categories) + 1)))
+
     def _unknown(self, frame: Frame) -> list[tuple[str, Fraction | None]]:
         """Return the deviations of coefficients of whose noise nothing is known."""
         unknown = _Curvature.none(self.compiled.cells)
         return unknown.deviations(self.compiled, frame, unknown.inverse, unknown.inverse[0])
 
-    def _rank(self, queryable: Queryable, left: Fraction) -> tuple[Frame, Floats, Output, float]:
-        """Return a frame, the coefficients after two steps from the mean of y, the last gradient and the rows, for what is left.
+    def _rank(
+        self, queryable: Queryable, left: Fraction, places: Fraction = _PLACES
+    ) -> tuple[Frame, Floats, Output, float]:
+        """Return a frame, the coefficients after some steps from the mean of y, the last gradient and the rows, for what is left.
 
-        The curvature is that of columns that do not go together: of standardised numbers, and of equally frequent values. Of one
-        gradient alone, columns that rise together have too much weight together: the second takes that back.
+        The curvature that the steps begin with is that of columns that do not go together. What the gradients of all steps so far
+        say of it shortens those that follow, where columns rise together.
         """
-        classes = queryable.release(self._class_counts, take_share(self.loss, left * _CLASSES)).outputs[0].estimate
-        counts = np.clip(numbers_of(classes), 1.0, None)
-        rows = float(counts.sum())
-        share = min(max(float(counts[1]) / rows, 0.02), 0.98)
-        frame = self._place(queryable, left * _PLACES, rows)
-        step_share = left * (1 - _CLASSES - _PLACES) / 2
-        steps = 2
-        noise = self._noise_over_all(step_share) * math.sqrt(self._near_limit / self.limit)
-        if self.compiled.columns.categories or noise > _ONE_STEP * rows:
-            step_share *= 2
-            steps = 1
-        values = [1.0 / len(declared.labels) for declared in self.compiled.columns.categories for _ in declared.labels]
-        curvature = share * (1 - share) * rows * np.array([1.0] * (1 + len(self.compiled.columns.numbers)) + values)
+        counted = _CLASSES
+        query = self._class_counts
+        noise = 0.0 if self.value_noise is None else self.value_noise * self._grow(float(1 / left))
+        is_counted = places != _PLACES and self.value_noise is not None
+        if is_counted:
+            counted += _VALUES
+            query = self._value_counts
+        counts = numbers_of(queryable.release(query, take_share(self.loss, left * counted)).outputs[0].estimate)
+        classes = np.clip(counts[-2:], 1.0, None)
+        rows = float(classes.sum())
+        share = min(max(float(classes[1]) / rows, 0.02), 0.98)
+        values = [
+            rows / len(declared.labels) for declared in self.compiled.columns.categories for _ in declared.labels
+        ]
+        if is_counted and noise < _COUNTED * rows:
+            values = np.clip(counts[:-2], noise, None).tolist()
+        frame = self._place(queryable, left * places, rows)
+        left = left * (1 - counted - places)
+        parts = self._step_parts(left, rows)
+        numbers = 1 + len(self.compiled.columns.numbers)
+        bends = _BENT * share * (1 - share) * np.array([rows] * numbers + values)
         coefficients = np.zeros(self.compiled.cells)
         coefficients[0] = math.log(share / (1 - share))
+        move = np.zeros(self.compiled.cells)
+        learned = _LearnedCurvature(np.sqrt(bends[:numbers]), [], [], [])
         output: Output | None = None
-        for step in range(steps):
+        for step, part in enumerate(parts):
             # At the mean of y no row is further from its class than the likelier class is likely.
             cut = max(share, 1 - share) if step == 0 else float(_SECOND_CUT)
             vector = GradientVector(self.question, frame, _whole(coefficients), cut=min(math.ceil(cut * ERROR), ERROR))
-            output = queryable.release(vector, take_share(self.loss, step_share)).outputs[0]
+            output = queryable.release(vector, take_share(self.loss, left * part)).outputs[0]
+            gradient = numbers_of(output.estimate)
             law: Any = output.estimate
             noise = math.sqrt(float(law.law.variance())) * float(law.unit)
-            moved = -_WAYS[step] * numbers_of(output.estimate) * curvature / (curvature**2 + noise**2)
-            coefficients = np.clip(coefficients + moved, -MOST_COEFFICIENT, MOST_COEFFICIENT)
+            way = gradient * bends / (bends**2 + (_CAUTION * noise) ** 2)
+            learned.add(coefficients[:numbers], gradient[:numbers], noise)
+            way[:numbers] = learned.solve(gradient[:numbers], noise)
+            move = _ONWARDS * move - _WAY * way
+            coefficients = np.clip(coefficients + move, -MOST_COEFFICIENT, MOST_COEFFICIENT)
         assert output is not None
         return frame, coefficients, output, rows
+
+    def _step_parts(self, left: Fraction, rows: float) -> list[Fraction]:
+        """Return the parts that the steps of a ranking have of what is left of the loss."""
+        noise = self._noise_over_all(left) * math.sqrt(self._near_limit / self.limit) / rows
+        table = _MANY_STEPS_OF_VALUES if self.compiled.columns.categories else _MANY_STEPS
+        steps = next((steps for most, steps in table if noise <= most), 1)
+        weights = [Fraction(_GROWTH).limit_denominator(10) ** step for step in range(steps)]
+        return [weight / sum(weights) for weight in weights]
 
     def _place(self, queryable: Queryable, share: Fraction, rows: float) -> Frame:
         """Return the frame that bins say: rows at the average distance count in full."""
@@ -406,7 +458,13 @@ def prepare_steps(question: SteppedRegression, forecast: NoiseForecast) -> Prepa
     bins: NoiseLaw | None = None
     if question.link == "logistic" and compiled.columns.numbers:
         (bins,) = forecast.laws(BinCounts(question.moments, MOST_BINS), take_share(forecast.loss, _PLACES))
-    return PreparedSteps(question, compiled, forecast.loss, start, unit_noise, count_noise, bins, curve_noise)
+    value_noise: float | None = None
+    if question.link == "logistic" and compiled.columns.categories:
+        (counts,) = forecast.laws(prepared._value_counts, take_share(forecast.loss, 2 * _VALUES))
+        value_noise = math.sqrt(float(counts.variance())) / PARTS
+    return PreparedSteps(
+        question, compiled, forecast.loss, start, unit_noise, count_noise, bins, curve_noise, value_noise
+    )
 
 
 def _start_share(loss: Loss) -> Fraction:
@@ -511,6 +569,61 @@ class _Start:
         result = coefficients.copy()
         result[0] -= math.log(min(max(1 + float(gradient[0]) / self.total, 0.5), 2.0))
         return result
+
+
+@dataclass(frozen=True)
+class _LearnedCurvature:
+    """What noisy gradients, at several coefficients, say of the curvature between them.
+
+    Before, the curvature in units of its diagonal, whose `roots` (k,) are given, is 1 on the diagonal and has normal entries of
+    deviation `_TOGETHER` (of twice the variance on it), and the gradient at 0 may be anything. Gradients are linear in both, so the
+    curvature given them is a linear system. Hennig (2015, Probabilistic interpretation of linear solvers, section 2) has the
+    same without noise.
+    """
+
+    roots: Floats
+    points: list[Floats]
+    gradients: list[Floats]
+    variances: list[Floats]
+
+    def add(self, coefficients: Floats, gradient: Floats, noise: float) -> None:
+        """Learn a gradient (k,) at coefficients (k,) with noise of this deviation in each place."""
+        self.points.append(coefficients * self.roots)
+        self.gradients.append(gradient / self.roots)
+        self.variances.append((noise / self.roots) ** 2)
+
+    @property
+    def matrix(self) -> Floats:
+        """The curvature (k, k), in units of its diagonal."""
+        size = len(self.roots)
+        matrix = np.eye(size)
+        if len(self.points) == 1:
+            return matrix
+        # Differences from the first gradient do not depend on that at 0.
+        moves = np.array(self.points[1:]) - self.points[0]
+        steps = len(moves)
+        surprises = np.array(self.gradients[1:]) - self.gradients[0] - moves
+        covariance = np.kron(moves @ moves.T, np.eye(size))
+        covariance += np.einsum("ib,ja->iajb", moves, moves).reshape(steps * size, -1)
+        covariance *= _TOGETHER**2
+        covariance += np.kron(np.ones((steps, steps)), np.diag(self.variances[0]))
+        covariance += np.diag(np.concatenate(self.variances[1:]))
+        weights = np.linalg.solve(covariance, surprises.ravel()).reshape(steps, size)
+        outer = _TOGETHER**2 * weights.T @ moves
+        result: Floats = matrix + outer + outer.T
+        return result
+
+    def solve(self, gradient: Floats, noise: float) -> Floats:
+        """Return Newton's step (k,) along a gradient, no longer than the diagonal alone would have it in any direction."""
+        curvatures, vectors = np.linalg.eigh(self.matrix)
+        curvatures = np.maximum(curvatures, FLOOR)
+        variances = (vectors**2).T @ (_CAUTION * noise / self.roots**2) ** 2
+        by = curvatures / (curvatures**2 + variances)
+        result: Floats = (vectors * by) @ (vectors.T @ (gradient / self.roots)) / self.roots
+        return result
+
+
+FLOOR = 0.8
 
 
 @dataclass(frozen=True)
