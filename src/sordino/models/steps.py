@@ -83,16 +83,19 @@ _FAINT = 0.3
 _FAINT_COUNTED = 0.1
 _CLASSES = Fraction(1, 20)
 _PLACES = Fraction(1, 5)
+# After a look of sums and squares, whose frame is rough, bins have this share, or half of it where values are counted with the
+# classes for the other half: as they are where the noise of a count is less than this part of the rows, else taken for equally
+# frequent.
 _SECOND_PLACES = Fraction(1, 10)
-# Values are counted too, with the classes and for so much more, where the noise of their counts is less than this part of the rows.
 _VALUES = Fraction(1, 20)
 _COUNTED = 0.05
-# Many steps go further along the directions in which columns hardly differ, few have less noise each. So many are taken up to this
-# noise of a gradient with all of their loss, over all coefficients, as a part of the rows. Of values, the first step says most.
-_MANY_STEPS = ((0.05, 6), (0.075, 2))
-_MANY_STEPS_OF_VALUES = ((0.005, 6), (0.016, 3), (0.04, 2))
+# Many steps go further along the directions in which columns hardly differ, few have less noise each. So many are taken where a
+# gradient with all of their loss has noise, in each coefficient, of up to this part of the rows. Of values, which hardly go
+# together, the first steps say most. Chosen on houses, diamonds, Adult and six generated tables at a pure 1 and .1.
+_MANY_STEPS = ((0.01, 6), (0.025, 2))
+_MANY_STEPS_OF_VALUES = ((0.0007, 6), (0.0025, 3), (0.006, 2))
 # Each step has so many times the loss of the one before, as the noise of the last ones stays.
-_GROWTH = 1.2
+_GROWTH = Fraction(6, 5)
 # Steps go so far of the way that the curvature asks, and on by this part of the step before. Errors after the first are cut at
 # that part of 1, as few rows are so wrong.
 _WAY = 0.7
@@ -102,7 +105,10 @@ _SECOND_CUT = Fraction(3, 4)
 # less, and those that are far away count less. Products of two columns are about so large a part of their squares.
 _BENT = 0.7
 _TOGETHER = 0.3
-# A slope has no interval where the noise hides a curvature of this part of the rows: half of what a column of its own has at most.
+# A direction in which rows bend the likelihood less than this, as a part of the diagonal, is stepped along as one that has it: else
+# the noise of the gradient would be drawn out.
+_LEAST_BENT = 0.8
+# No slope has an interval where the noise hides a curvature of this part of the rows: half of what a column by itself has at most.
 _HIDES_ALL = 0.125
 # Where no slope would have an interval and the noise of a gradient, over all coefficients, is more than this part of the rows,
 # two steps by the moments have all that is left, in these parts. With less noise three steps were better on houses, diamonds and
@@ -234,7 +240,8 @@ class PreparedSteps:
                 frame, coefficients, output, rows = self._rank(queryable, left)
                 deviations = self._unknown(frame)
             elif about is not None and self._hides_all(about):
-                frame, coefficients, output, rows = self._rank(queryable, left, _SECOND_PLACES)
+                # Bins place numbers better than the look did, which told how many rows there are.
+                frame, coefficients, output, rows = self._rank(queryable, left, looked=True)
                 deviations = self._unknown(frame)
             else:
                 coefficients, output, deviations, rows = self._step(queryable, moments_frame, frame)
@@ -363,34 +370,35 @@ class PreparedSteps:
         return unknown.deviations(self.compiled, frame, unknown.inverse, unknown.inverse[0])
 
     def _rank(
-        self, queryable: Queryable, left: Fraction, places: Fraction = _PLACES
+        self, queryable: Queryable, left: Fraction, *, looked: bool = False
     ) -> tuple[Frame, Floats, Output, float]:
         """Return a frame, the coefficients after some steps from the mean of y, the last gradient and the rows, for what is left.
 
-        The curvature that the steps begin with is that of columns that do not go together. What the gradients of all steps so far
-        say of it shortens those that follow, where columns rise together.
+        `looked` says that there was a look of sums and squares before. The curvature that the steps begin with is that of columns
+        that do not go together. What all gradients so far say of it shortens the steps that follow, where columns rise together.
         """
+        places = _SECOND_PLACES if looked else _PLACES
         counted = _CLASSES
         query = self._class_counts
-        noise = 0.0 if self.value_noise is None else self.value_noise * self._grow(float(1 / left))
-        is_counted = places != _PLACES and self.value_noise is not None
-        if is_counted:
+        if looked and self.value_noise is not None:
+            places -= _VALUES
             counted += _VALUES
             query = self._value_counts
         counts = numbers_of(queryable.release(query, take_share(self.loss, left * counted)).outputs[0].estimate)
         classes = np.clip(counts[-2:], 1.0, None)
         rows = float(classes.sum())
         share = min(max(float(classes[1]) / rows, 0.02), 0.98)
-        values = [
-            rows / len(declared.labels) for declared in self.compiled.columns.categories for _ in declared.labels
-        ]
-        if is_counted and noise < _COUNTED * rows:
-            values = np.clip(counts[:-2], noise, None).tolist()
+        declared = self.compiled.columns.categories
+        values = np.array([rows / len(column.labels) for column in declared for _ in column.labels])
+        if query == self._value_counts and self.value_noise is not None:
+            noise = self.value_noise * self._grow(float(1 / left))
+            if noise < _COUNTED * rows:
+                values = np.clip(counts[:-2], noise, None)
         frame = self._place(queryable, left * places, rows)
         left = left * (1 - counted - places)
         parts = self._step_parts(left, rows)
         numbers = 1 + len(self.compiled.columns.numbers)
-        bends = _BENT * share * (1 - share) * np.array([rows] * numbers + values)
+        bends = _BENT * share * (1 - share) * np.concatenate([np.full(numbers, rows), values])
         coefficients = np.zeros(self.compiled.cells)
         coefficients[0] = math.log(share / (1 - share))
         move = np.zeros(self.compiled.cells)
@@ -414,10 +422,11 @@ class PreparedSteps:
 
     def _step_parts(self, left: Fraction, rows: float) -> list[Fraction]:
         """Return the parts that the steps of a ranking have of what is left of the loss."""
-        noise = self._noise_over_all(left) * math.sqrt(self._near_limit / self.limit) / rows
+        less = self._near_limit / (self.limit * self.compiled.cells)
+        noise = self._noise_over_all(left) * math.sqrt(less) / rows
         table = _MANY_STEPS_OF_VALUES if self.compiled.columns.categories else _MANY_STEPS
         steps = next((steps for most, steps in table if noise <= most), 1)
-        weights = [Fraction(_GROWTH).limit_denominator(10) ** step for step in range(steps)]
+        weights = [_GROWTH**step for step in range(steps)]
         return [weight / sum(weights) for weight in weights]
 
     def _place(self, queryable: Queryable, share: Fraction, rows: float) -> Frame:
@@ -576,8 +585,8 @@ class _LearnedCurvature:
     """What noisy gradients, at several coefficients, say of the curvature between them.
 
     Before, the curvature in units of its diagonal, whose `roots` (k,) are given, is 1 on the diagonal and has normal entries of
-    deviation `_TOGETHER` (of twice the variance on it), and the gradient at 0 may be anything. Gradients are linear in both, so the
-    curvature given them is a linear system. Hennig (2015, Probabilistic interpretation of linear solvers, section 2) has the
+    deviation `_TOGETHER` (of twice the variance on it), and the gradient at 0 may be anything. Gradients are linear in both, so
+    the curvature expected after them solves a linear system. Hennig (2015, Probabilistic interpretation of linear solvers, section 2) has the
     same without noise.
     """
 
@@ -614,16 +623,13 @@ class _LearnedCurvature:
         return result
 
     def solve(self, gradient: Floats, noise: float) -> Floats:
-        """Return Newton's step (k,) along a gradient, no longer than the diagonal alone would have it in any direction."""
+        """Return Newton's step (k,) along a gradient, shorter where rows bend the likelihood more than the diagonal says."""
         curvatures, vectors = np.linalg.eigh(self.matrix)
-        curvatures = np.maximum(curvatures, FLOOR)
+        curvatures = np.maximum(curvatures, _LEAST_BENT)
         variances = (vectors**2).T @ (_CAUTION * noise / self.roots**2) ** 2
         by = curvatures / (curvatures**2 + variances)
         result: Floats = (vectors * by) @ (vectors.T @ (gradient / self.roots)) / self.roots
         return result
-
-
-FLOOR = 0.8
 
 
 @dataclass(frozen=True)
