@@ -105,10 +105,10 @@ _SECOND_CUT = Fraction(3, 4)
 # less, and those that are far away count less. Products of two columns are about so large a part of their squares.
 _BENT = 0.7
 _TOGETHER = 0.3
-# A direction in which rows bend the likelihood less than this, as a part of the diagonal, is stepped along as one that has it: else
-# the noise of the gradient would be drawn out.
+# A direction in which rows bend the likelihood less than this, as a part of the diagonal, is stepped along as if they bent it so
+# much: else the noise of the gradient would be drawn out.
 _LEAST_BENT = 0.8
-# No slope has an interval where the noise hides a curvature of this part of the rows: half of what a column by itself has at most.
+# No slope has an interval where the noise hides a curvature of this part of the rows, half of the most that a column alone has.
 _HIDES_ALL = 0.125
 # Where no slope would have an interval and the noise of a gradient, over all coefficients, is more than this part of the rows,
 # two steps by the moments have all that is left, in these parts. With less noise three steps were better on houses, diamonds and
@@ -146,10 +146,11 @@ class PreparedSteps:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the answer follows from."""
+        more = f", up to {_MANY_STEPS[0][1]} where it hides every slope" if self.question.link == "logistic" else ""
         return (
             *self.start.notes,
-            f"{self.steps} steps along noisy gradients, or fewer where noise is large beside the rows, lead to the coefficients, "
-            "which are among the numbers chosen",
+            f"{self.steps} steps along noisy gradients{more}, or fewer where noise is large beside the rows, lead to the "
+            "coefficients, which are among the numbers chosen",
         )
 
     @property
@@ -315,7 +316,9 @@ class PreparedSteps:
 
     def _hides_all(self, rows: float) -> bool:
         """Return whether the noise would hide every slope: then moments, which cost much, are left out."""
-        return self.question.link == "logistic" and self._least_curvature > _HIDES_ALL * rows
+        # With a delta the noise of moments is smaller beside that of gradients.
+        is_pure = isinstance(self.loss, PureDP)
+        return is_pure and self.question.link == "logistic" and self._least_curvature > _HIDES_ALL * rows
 
     @property
     def _least_curvature(self) -> float:
@@ -402,7 +405,7 @@ class PreparedSteps:
         coefficients = np.zeros(self.compiled.cells)
         coefficients[0] = math.log(share / (1 - share))
         move = np.zeros(self.compiled.cells)
-        learned = _LearnedCurvature(np.sqrt(bends[:numbers]), [], [], [])
+        learned = LearnedCurvature(np.sqrt(bends[:numbers]), [], [], [])
         output: Output | None = None
         for step, part in enumerate(parts):
             # At the mean of y no row is further from its class than the likelier class is likely.
@@ -581,13 +584,13 @@ class _Start:
 
 
 @dataclass(frozen=True)
-class _LearnedCurvature:
+class LearnedCurvature:
     """What noisy gradients, at several coefficients, say of the curvature between them.
 
     Before, the curvature in units of its diagonal, whose `roots` (k,) are given, is 1 on the diagonal and has normal entries of
     deviation `_TOGETHER` (of twice the variance on it), and the gradient at 0 may be anything. Gradients are linear in both, so
-    the curvature expected after them solves a linear system. Hennig (2015, Probabilistic interpretation of linear solvers, section 2) has the
-    same without noise.
+    the curvature expected after them solves a linear system: it is their posterior mean. Hennig (2015, Probabilistic
+    interpretation of linear solvers, section 2) has the same without noise.
     """
 
     roots: Floats
