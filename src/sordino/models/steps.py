@@ -92,7 +92,7 @@ _COUNTED = 0.05
 # Many steps go further along the directions in which columns hardly differ, few have less noise each. So many are taken where a
 # gradient with all of their loss has noise, in each coefficient, of up to this part of the rows. Of values, which hardly go
 # together, the first steps say most. Chosen on houses, diamonds, Adult and six generated tables at a pure 1 and .1.
-_MANY_STEPS = ((0.01, 6), (0.025, 2))
+_MANY_STEPS = ((0.006, 6), (0.01, 3), (0.025, 2))
 _MANY_STEPS_OF_VALUES = ((0.0007, 6), (0.0025, 3), (0.006, 2))
 # Each step has so many times the loss of the one before, as the noise of the last ones stays.
 _GROWTH = Fraction(6, 5)
