@@ -48,7 +48,7 @@ from sordino.core.noise.laws import DiscreteLaplace
 from sordino.core.release import Output
 from sordino.models.held_out import score_counts
 from sordino.models.moments import Floats, NoisyMoments, place_moments
-from sordino.models.steps import _Curvature, coefficient_interval, read_fit
+from sordino.models.steps import LearnedCurvature, _Curvature, coefficient_interval, read_fit
 
 DOMAIN = sd.Domain(
     {
@@ -819,9 +819,8 @@ def draw_many(seed: int, count: int = 8_000, columns: int = 6) -> tuple[pa.Table
     return pa.table({**rows, "yes": yes}), sd.Domain({**domain, "yes": sd.Boolean()})
 
 
-@pytest.mark.deep
-def test_where_no_slope_has_an_interval_two_steps_by_the_moments_rank_rows() -> None:
-    """Of three seeds these had .86 to .87; three steps, with a share for the curvature, had .83 to .84."""
+def test_where_no_slope_has_an_interval_six_steps_rank_rows() -> None:
+    """Of six seeds these had .867 or more; two steps by paid moments had .82 to .87, three and a curvature .83 to .84."""
     rows, domain = draw_many(1)
     table = protect(rows, domain, neighbors="replace", budget=sd.PureDP(1), seed=1)
     x = [name for name in rows.column_names if name != "yes"]
@@ -831,4 +830,23 @@ def test_where_no_slope_has_an_interval_two_steps_by_the_moments_rank_rows() -> 
     yes = rows["yes"].to_numpy(zero_copy_only=False)
     order = np.argsort(np.argsort(model.predict_proba(rows)[:, 1]))[yes]
     auc = (order.sum() - yes.sum() * (yes.sum() - 1) / 2) / (yes.sum() * (~yes).sum())
-    assert auc > 0.85
+    assert auc > 0.86
+
+
+def test_gradients_say_how_rows_bend_the_likelihood_along_the_steps_between_them() -> None:
+    """Without noise the curvature learned explains each change of the gradient, and is symmetric; noise alone says nothing."""
+    draws = np.random.default_rng(3)
+    half = draws.normal(0, 1, (5, 8))
+    curvature = half @ half.T
+    roots = np.sqrt(np.diag(curvature))
+    offset = draws.normal(0, 1, 5)
+    for noise in (1e-6, 1e9):
+        learned = LearnedCurvature(roots, [], [], [])
+        points = draws.normal(0, 1, (4, 5))
+        for point in points:
+            learned.add(point, curvature @ point + offset, noise)
+        matrix = learned.matrix
+        assert np.allclose(matrix, matrix.T)
+        moves = (points[1:] - points[0]) * roots
+        changes = (points[1:] - points[0]) @ curvature / roots
+        assert np.allclose(moves @ matrix, changes if noise < 1 else moves, rtol=1e-4, atol=1e-4)
