@@ -295,10 +295,10 @@ def test_new_events_survive_ledgers(event: Event) -> None:
 def test_a_long_convolution_is_the_sum_of_products_within_its_slack(sizes: tuple[int, int]) -> None:
     """By blocks, with gaps and tails of 1e-300: beside whole numbers, whose sums are exact, and beside numpy's."""
     draws = np.random.default_rng(7)
-    whole = [draws.integers(0, 2**20, size).astype(float) for size in sizes]
-    assert (discretize._convolve(*whole) == np.convolve(*whole)).all()
-    masses = [draws.random(size) ** 200 * (draws.random(size) < 0.7) for size in sizes]
-    sums = discretize._convolve(*masses)
-    direct = np.convolve(*masses)
+    one, other = (draws.integers(0, 2**20, size).astype(float) for size in sizes)
+    assert (discretize._convolve(one, other) == np.convolve(one, other)).all()
+    one, other = (draws.random(size) ** 200 * (draws.random(size) < 0.7) for size in sizes)
+    sums = discretize._convolve(one, other)
+    direct = np.convolve(one, other)
     assert sums.shape == direct.shape
     assert (np.abs(sums - direct) <= discretize._ULP * min(sizes) * direct).all()

@@ -299,9 +299,9 @@ def _convolve(first: Array, second: Array) -> Array:
         return np.convolve(first, second)
     ahead = -(-first.size // _BLOCK)
     behind = -(-second.size // _BLOCK)
-    rows = np.zeros(ahead * _BLOCK)
-    rows[: first.size] = first
-    rows = rows.reshape(ahead, _BLOCK)
+    whole = np.zeros(ahead * _BLOCK)
+    whole[: first.size] = first
+    rows = whole.reshape(ahead, _BLOCK)
     # with a block of zeros before it and after it
     padded = np.zeros((behind + 2) * _BLOCK)
     padded[_BLOCK : _BLOCK + second.size] = second
