@@ -6,12 +6,10 @@ import random
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 
 from core.accounting import brute
 from core.accounting.test_tightness import count_calls
-from sordino.core.accounting import discretize
 from sordino.core.accounting.event_fields import event_from_dict, event_to_dict
 from sordino.core.accounting.events import (
     ApproxEvent,
@@ -289,16 +287,3 @@ WRITTEN = [DiscreteLaplaceEvent("1/3", 12), DiscreteGaussianEvent("7/2", 3, 2, (
 def test_new_events_survive_ledgers(event: Event) -> None:
     assert event_from_dict(event_to_dict(event)) == event
     assert eval(repr(event)) == event
-
-
-@pytest.mark.parametrize("sizes", [(2_000, 2_000), (9_001, 2_113), (2_111, 4_097)], ids=str)
-def test_a_long_convolution_is_the_sum_of_products_within_its_slack(sizes: tuple[int, int]) -> None:
-    """By blocks, with gaps and tails of 1e-300: beside whole numbers, whose sums are exact, and beside numpy's."""
-    draws = np.random.default_rng(7)
-    whole = [draws.integers(0, 2**20, size).astype(float) for size in sizes]
-    assert (discretize._convolve(*whole) == np.convolve(*whole)).all()
-    masses = [draws.random(size) ** 200 * (draws.random(size) < 0.7) for size in sizes]
-    sums = discretize._convolve(*masses)
-    direct = np.convolve(*masses)
-    assert sums.shape == direct.shape
-    assert (np.abs(sums - direct) <= discretize._ULP * min(sizes) * direct).all()

@@ -40,9 +40,6 @@ LARGEST_LOSS = 600.0
 _GAUSS = tuple(zip(*(each.tolist() for each in np.polynomial.legendre.leggauss(4)), strict=True))
 # multiplications of one direct sum, at most
 _WORK = 1 << 27
-# Numbers of an array from which on a convolution goes by blocks of so many.
-_LONG = 2000
-_BLOCK = 64
 # bends of the delta of a zCDP mechanism on either side of 0
 _BENDS = 500
 
@@ -281,35 +278,10 @@ def _sum(first: Losses, second: Losses, grid: Grid) -> Losses:
         table = np.zeros(int(one.at[-1] - one.at[0]) + 1)
         table[one.at - one.at[0]] = one.mass
         tables.append(table)
-    mass = _convolve(*tables) * (1 + _ULP * min(table.size for table in tables))
+    mass = np.convolve(tables[0], tables[1]) * (1 + _ULP * min(table.size for table in tables))
     positive = np.flatnonzero(mass)
     infinite = (first.infinite + second.infinite * (1 - first.infinite)) * (1 + 4 * _ULP)
     return Losses(positive + int(first.at[0] + second.at[0]), mass[positive], infinite)
-
-
-def _convolve(first: Array, second: Array) -> Array:
-    """Return `numpy.convolve` of two arrays of numbers of at least 0, in a third of the time where both are long.
-
-    Each is cut into blocks, and all blocks of the longer one meet a block of the other in one product of matrices. Each sum
-    has the terms of the definition and zeros, in another order: of terms of one sign no order loses more than a rounding each.
-    """
-    if first.size < second.size:
-        first, second = second, first
-    if second.size < _LONG:
-        return np.convolve(first, second)
-    ahead = -(-first.size // _BLOCK)
-    behind = -(-second.size // _BLOCK)
-    rows = np.zeros(ahead * _BLOCK)
-    rows[: first.size] = first
-    rows = rows.reshape(ahead, _BLOCK)
-    # with a block of zeros before it and after it
-    padded = np.zeros((behind + 2) * _BLOCK)
-    padded[_BLOCK : _BLOCK + second.size] = second
-    apart = np.arange(_BLOCK) - np.arange(_BLOCK)[:, None] + _BLOCK
-    sums = np.zeros((ahead + behind, _BLOCK))
-    for place in range(behind + 1):
-        sums[place : place + ahead] += rows @ padded[place * _BLOCK + apart]
-    return sums.ravel()[: first.size + second.size - 1]
 
 
 def _subsample_loss(loss: Array, rate: float) -> Array:
