@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import gzip
 import itertools
+import json
 import os
 import re
 import shutil
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from hypothesis.internal.charmap import charmap_file
 from xdist.scheduler import LoadFileScheduling
 
 import doctest_files
@@ -76,6 +79,22 @@ hypothesis.settings.register_profile("patient", deadline=None, suppress_health_c
 GENERATE = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 hypothesis.settings.register_profile("mutants", deadline=None, suppress_health_check=PATIENT, phases=GENERATE)
 hypothesis.settings.load_profile("patient")
+
+
+def write_characters_of_utf8() -> None:
+    """Write down which characters UTF-8 has, all but surrogates, where hypothesis keeps what it found by trying each.
+
+    In a fresh clone each worker would look for two seconds, at its first test that draws a text.
+    """
+    kept = Path(charmap_file("codec-v2-utf-8"))
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        written = kept.with_name(f"{kept.name}.{os.getpid()}")
+        written.write_bytes(gzip.compress(json.dumps([[[0, 0xD7FF], [0xE000, 0x10FFFF]], []]).encode()))
+        written.replace(kept)
+
+
+write_characters_of_utf8()
 
 
 # A shell lets its jobs in the background ignore Ctrl-C, and commands inherit that: one that a test interrupts would not stop.

@@ -120,6 +120,7 @@ def least_squares(rows: Sequence[Row]) -> tuple[float, float]:
 # ---- The lines
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     "rows",
     [
