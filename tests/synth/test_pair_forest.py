@@ -140,7 +140,7 @@ def _of_two_codes(rows: int, *, copied: bool) -> tuple[sd.Domain, dict[str, Any]
         pytest.param({"epsilon": "0.1"}, 16, marks=pytest.mark.deep),
     ],
 )
-def test_no_pair_is_measured_where_none_depends_and_one_where_one_does(loss: dict[str, str], fits: int) -> None:
+def test_no_pair_is_measured_where_none_depends_and_one_where_one_does(loss: dict[str, Any], fits: int) -> None:
     """Six pairs were measured in each fit of such a table, and columns were .0080 off; with all of the loss they would be .003.
 
     A fit takes a pair of chance about once in eight: that more than 4 of 8 do, or more than 6 of 16, is seen once in 600.
