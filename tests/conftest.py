@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import functools
 import gc
+import gzip
 import itertools
+import json
 import os
 import re
 import shutil
@@ -19,6 +21,9 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from hypothesis.internal.charmap import charmap_file
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from xdist.scheduler import LoadFileScheduling
 
 import doctest_files
@@ -76,6 +81,19 @@ hypothesis.settings.register_profile("patient", deadline=None, suppress_health_c
 GENERATE = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 hypothesis.settings.register_profile("mutants", deadline=None, suppress_health_check=PATIENT, phases=GENERATE)
 hypothesis.settings.load_profile("patient")
+
+
+def write_characters_of_utf8() -> None:
+    """Write down which characters UTF-8 has, all but surrogates, where hypothesis keeps what it found by trying each.
+
+    In a fresh clone each worker would look for two seconds, at its first test that draws a text.
+    """
+    kept = Path(charmap_file("codec-v2-utf-8"))
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        written = kept.with_name(f"{kept.name}.{os.getpid()}")
+        written.write_bytes(gzip.compress(json.dumps([[[0, 0xD7FF], [0xE000, 0x10FFFF]], []]).encode()))
+        written.replace(kept)
 
 
 # A shell lets its jobs in the background ignore Ctrl-C, and commands inherit that: one that a test interrupts would not stop.
@@ -165,6 +183,10 @@ def needs_spark(file: str) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Of what is drawn, one part in twenty are constants that hypothesis reads out of every file that is loaded, sources and tests
+    # alike: each worker of a fresh clone would parse a thousand files. The deep tests draw them.
+    if config.option.markexpr == "not deep":
+        pytest.MonkeyPatch().setattr(providers, "_get_local_constants", Constants, raising=False)
     # What stands in this file is asked of the files below tests alone.
     config.pluginmanager.register(doctest_files)
 
@@ -209,6 +231,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Take what is loaded by now out of every later collection of garbage: it stays to the end."""
+    write_characters_of_utf8()
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -115,6 +115,7 @@ def states(curator: sd.Curator) -> list[str]:
     return [charge.state for charge in curator.ledger.charges()]
 
 
+@pytest.mark.each(2)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_child_is_answered_whatever_its_parent_asked(kind: str, tmp_path: Path) -> None:
     table = open_table(kind, tmp_path)

@@ -80,7 +80,7 @@ def open_people(place: str) -> sd.Curator:
     )
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("method", [synth.MST().fit, synth.fit], ids=["MST", "adaptive"])
 def test_a_model_of_a_server_is_that_of_a_file_with_as_many_scans(
     method: Any, places: dict[str, str], monkeypatch: pytest.MonkeyPatch

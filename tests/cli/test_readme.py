@@ -4,18 +4,43 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from places import ROOT
+from sordino.cli.main import main
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_typed_in_order_it_works(tmp_path: Path) -> None:
-    """A newcomer's shell: `sordino` on the path, commands as they stand, then the snippet in the same directory."""
+def test_typed_in_order_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands as they stand, then the snippet in the same directory, all in this process, which has imported what they need."""
+    monkeypatch.chdir(tmp_path)
+    for language, text in BLOCKS:
+        if language == "python":
+            exec(compile(text, "README.md", "exec"), {"__name__": "__main__"})
+            continue
+        for line in text.splitlines():
+            program, *words = shlex.split(line)
+            if program == "cd":
+                # Undone after the test, as the first change of directory is.
+                monkeypatch.chdir(*words)
+            else:
+                assert program == "sordino"
+                assert main(words) == 0, line
+    check_what_was_said(capsys.readouterr().out)
+
+
+@pytest.mark.deep
+def test_typed_into_a_shell_it_works(tmp_path: Path) -> None:
+    """A newcomer's shell: `sordino` on the path, a process for each command."""
     shell = tmp_path / "bin"
     shell.mkdir()
     (shell / "sordino").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sordino "$@"\n')
@@ -40,7 +65,11 @@ def test_typed_in_order_it_works(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said = done.stdout
+    check_what_was_said(done.stdout)
+
+
+def check_what_was_said(said: str) -> None:
+    """Require what the README shows: charges, losses, and counts as near as their noise lets them be."""
     assert "left: 0.5 of 2" in said
     assert "charge c-0004" in said
     assert said.rstrip().endswith("PureDP(epsilon=0.25)")

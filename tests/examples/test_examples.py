@@ -65,6 +65,11 @@ def test_tabulate_census(run: Run) -> None:
     assert "region x sex: each cell within" in run("tabulate_census.py")
 
 
+def test_households(run: Run) -> None:
+    assert "hiding one household" in run("households.py")
+
+
+@pytest.mark.deep
 def test_households_in_a_python_of_its_own() -> None:
     command = [sys.executable, str(ROOT / "examples" / "households.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -68,6 +68,7 @@ def test_no_small_collection_of_randomized_response_passes_the_bound(
     assert exact_delta(grr_rows(k, epsilon), n, found.epsilon) <= float(delta)
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize(("epsilon", "k", "w", "n"), [(1.0, 4, 2, 3), (0.3, 4, 2, 3), (1.5, 5, 2, 3), (0.5, 3, 2, 4)])
 @pytest.mark.parametrize("delta", ["0.1", "0.01"])
 def test_no_small_collection_of_subsets_passes_the_bound(epsilon: float, k: int, w: int, n: int, delta: str) -> None:
@@ -150,6 +151,7 @@ def test_the_delta_of_a_blanket_is_that_of_its_law_enumerated(protocol: TwoLevel
     assert exact / n <= blanket.delta(epsilon) <= exact / n * 1.001 + 1e-9
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("k", "n", "epsilon"), [(3, 12, 1.0), (8, 20, 2.0), (40, 30, 3.0)])
 @pytest.mark.parametrize("delta", ["0.05", "0.002"])
 def test_the_bound_of_many_labels_holds_and_is_near_where_all_others_hold_third_ones(
@@ -177,6 +179,7 @@ def test_subset_selection_of_many_labels_is_below_the_bound_of_2023() -> None:
     assert 0.07 < found < 0.7 * local.shuffled(4, 100_000, "1e-6", protocol=GRR(range(2), epsilon=4)).epsilon
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-8])
 @pytest.mark.parametrize("local_epsilon", [0.2, 1.0, 3.0])
 def test_the_closed_form_is_not_below_the_sum_also_on_its_first_respondents(delta: float, local_epsilon: float) -> None:

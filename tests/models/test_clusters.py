@@ -180,6 +180,7 @@ def test_centers_are_near_the_best_ones(columns: int, loss: dict[str, Any]) -> N
     assert model.shares.sum() == pytest.approx(1)
 
 
+@pytest.mark.deep
 def test_many_columns_of_few_rows_are_found_without_their_covariance() -> None:
     """Noise hides how twenty columns of 5,000 rows go together: by it, centers cost five times as much as the best ones."""
     draws = np.random.default_rng(101)

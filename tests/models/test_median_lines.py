@@ -120,6 +120,7 @@ def least_squares(rows: Sequence[Row]) -> tuple[float, float]:
 # ---- The lines
 
 
+@pytest.mark.each(5)
 @pytest.mark.parametrize(
     "rows",
     [
@@ -214,25 +215,26 @@ def test_no_row_moves_more_lines_than_stated(hashings: int) -> None:
         assert moved >= hashings
 
 
-def test_no_person_moves_more_lines_than_stated() -> None:
+@pytest.mark.each(3)
+@pytest.mark.parametrize("others", [[0, 1], [], [0, 1, 2, 3]], ids=len)
+def test_no_person_moves_more_lines_than_stated(others: list[int]) -> None:
     """However many rows they have: all are in one bucket of each hashing. Rows beyond the cap do not count."""
     of = step(2, 3)
     own = [key for size in range(5) for key in itertools.combinations(range(4), size)]
     bound = LinesOfMany(of, PERSON)
-    for others in ([], [0, 1], [0, 1, 2, 3]):
-        rest = [(*POOL[i], f"other {i}") for i in others]
-        tables: dict[tuple[Any, ...], Any] = {
-            (name, key): bound.of([*rest, *((*POOL[i], name) for i in key)]) for name in ("a", "b") for key in own
-        }
-        # One of them is asked as users open it.
-        assert tables["b", (0, 1)] == lines_of([*rest, *((*POOL[i], "b") for i in (0, 1))], of, PERSON) != Counter()
-        added = [((name, ()), (name, key)) for name in ("a", "b") for key in own]
-        replaced = [(("a", one), ("b", other)) for one in own for other in own]
-        relations: dict[Relation, list[Any]] = {"add_remove": added, "replace": replaced}
-        for relation, pairs in relations.items():
-            stated = of.neighbors(Neighbors(relation, PERSON))
-            assert stated.contributions == (6 if relation == "replace" else 3)
-            assert largest_moves(tables, pairs) <= stated.contributions
+    rest = [(*POOL[i], f"other {i}") for i in others]
+    tables: dict[tuple[Any, ...], Any] = {
+        (name, key): bound.of([*rest, *((*POOL[i], name) for i in key)]) for name in ("a", "b") for key in own
+    }
+    # One of them is asked as users open it.
+    assert tables["b", (0, 1)] == lines_of([*rest, *((*POOL[i], "b") for i in (0, 1))], of, PERSON) != Counter()
+    added = [((name, ()), (name, key)) for name in ("a", "b") for key in own]
+    replaced = [(("a", one), ("b", other)) for one in own for other in own]
+    relations: dict[Relation, list[Any]] = {"add_remove": added, "replace": replaced}
+    for relation, pairs in relations.items():
+        stated = of.neighbors(Neighbors(relation, PERSON))
+        assert stated.contributions == (6 if relation == "replace" else 3)
+        assert largest_moves(tables, pairs) <= stated.contributions
 
 
 def test_rows_of_a_promised_unit_count_one_by_one() -> None:

@@ -88,8 +88,14 @@ def least_squares(rows: pd.DataFrame) -> Floats:
 # ---- Linear regression
 
 
-def test_without_noise_the_coefficients_are_those_of_least_squares() -> None:
-    model = sd.models.linear_regression(open_table(), y="price", x=X, **SURE)
+@pytest.fixture(scope="module")
+def sure() -> Any:
+    """The regression of price on all, without noise."""
+    return sd.models.linear_regression(open_table(), y="price", x=X, **SURE)
+
+
+def test_without_noise_the_coefficients_are_those_of_least_squares(sure: Any) -> None:
+    model = sure
     assert list(model.coefficients) == ["area", "age", "zone = south", "zone = east", "new = True"]
     expected = least_squares(frame())
     found = [*model.coefficients.values(), model.intercept]
@@ -100,7 +106,7 @@ def test_without_noise_the_coefficients_are_those_of_least_squares() -> None:
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "dict"])
-def test_predictions_take_any_frame_and_ignore_other_columns(kind: str) -> None:
+def test_predictions_take_any_frame_and_ignore_other_columns(kind: str, sure: Any) -> None:
     rows = frame(50, seed=2)
     kinds: dict[str, Callable[[], Any]] = {
         "pandas": lambda: rows,
@@ -108,15 +114,14 @@ def test_predictions_take_any_frame_and_ignore_other_columns(kind: str) -> None:
         "arrow": lambda: pa.Table.from_pandas(rows),
         "dict": lambda: {name: rows[name].tolist() for name in X},
     }
-    model = sd.models.linear_regression(open_table(), y="price", x=X, **SURE)
-    predicted = model.predict(kinds[kind]())
+    predicted = sure.predict(kinds[kind]())
     assert predicted.shape == (50,)
     errors = predicted - rows["price"].to_numpy()
     assert np.sqrt((errors**2).mean()) < 30
 
 
-def test_cells_are_read_as_they_are_declared() -> None:
-    model = sd.models.linear_regression(open_table(), y="price", x=X, **SURE)
+def test_cells_are_read_as_they_are_declared(sure: Any) -> None:
+    model = sure
     base = {"area": [100], "age": [10.0], "zone": ["north"], "new": [False]}
     at = model.predict(base)[0]
     assert model.predict(base | {"area": [900]})[0] == model.predict(base | {"area": [400]})[0]
@@ -254,6 +259,7 @@ def with_gaps() -> tuple[pd.DataFrame, sd.Curator, Any]:
     return rows, table, sd.models.linear_regression(table, y="price", x=["area"], **SURE)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(
     "function", ["SLOPE", "INTERCEPT", "R2", "COUNT", "AVGX", "AVGY", "SXX", "SYY", "SXY"], ids=str.lower
 )
@@ -423,6 +429,7 @@ def test_a_card_says_what_it_cost(name: str, fitted: dict[str, Any]) -> None:
     assert "epsilon 50" in repr(fitted[name])
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("name", FITS)
 def test_a_model_is_planned_at_the_price_that_it_has(name: str) -> None:
     table = open_table(frame(100))
@@ -542,7 +549,7 @@ def test_bins_are_joined_until_they_are_sure() -> None:
 
 def test_a_tree_finds_the_splits_of_its_rows() -> None:
     """Two thresholds and a value decide the number: the tree has them, in the frame's own units."""
-    rows = frame(4000)
+    rows = frame(2000)
     rows["price"] = np.where(rows["area"] <= 150, 100.0, np.where(rows["zone"] == "south", 900.0, 300.0))
     table = open_table(rows, seed=4)
     tree = sd.models.decision_tree(
@@ -657,15 +664,7 @@ def test_intervals_of_the_noise_cover_over_a_thousand_simulations(size: float) -
 
 
 def test_estimators_fit_predict_and_are_copied() -> None:
-    from sordino.sklearn import (
-        PCA,
-        DecisionTree,
-        KMeans,
-        LinearRegression,
-        LogisticRegression,
-        NaiveBayes,
-        PoissonRegression,
-    )
+    from sordino.sklearn import PCA, LinearRegression, LogisticRegression
 
     rows = frame(2000)
     table = open_table(rows, seed=2)
@@ -675,22 +674,12 @@ def test_estimators_fit_predict_and_are_copied() -> None:
     assert copy.fit(table) is copy
     assert copy.score(rows, rows["price"]) > 0.95
     assert pickle.loads(pickle.dumps(copy)).predict(rows) == pytest.approx(copy.predict(rows))
-    for estimator in (LogisticRegression, NaiveBayes):
-        classifier = estimator(y="new", x=["area", "price", "age", "zone"], validate=3, epsilon=50).fit(table)
-        assert classifier.model_.held_out.rows > 300
-        assert classifier.score(rows, rows["new"]) > 0.55
-        assert classifier.classes_ == (False, True)
-        assert classifier.predict_proba(rows).shape == (2000, 2)
-    counts = PoissonRegression(y="area", x=["price", "age"], epsilon=50).fit(table)
-    assert np.corrcoef(counts.predict(rows), rows["area"])[0, 1] > 0.8
-    tree = DecisionTree(y="new", x=["area", "price", "zone"], depth=2, epsilon=50).fit(table)
-    assert tree.predict_proba(rows).shape == (2000, 2)
+    classify(LogisticRegression, rows, table)
     components = PCA(columns=["area", "age"], components=1, epsilon=50).fit(table)
     assert components.transform(rows).shape == (2000, 1)
     assert components.components_.shape == (1, 2)
     with pytest.raises(QuestionRefused, match="transform"):
         components.predict(rows)
-    assert KMeans(columns=["area", "age"], clusters=2, epsilon=50).fit(table).cluster_centers_.shape == (2, 2)
     with pytest.raises(QuestionRefused, match="not fitted"):
         LinearRegression(y="price", x=X, epsilon=1).predict(rows)
     with pytest.raises(DeclarationError, match="parameter"):
@@ -698,6 +687,29 @@ def test_estimators_fit_predict_and_are_copied() -> None:
     wrong: Any = rows["price"]
     with pytest.raises(DeclarationError, match="fit takes the table alone"):
         linear.fit(table, wrong)
+
+
+def classify(estimator: Any, rows: pd.DataFrame, table: sd.Curator) -> None:
+    """Fit a classifier, with a share of the rows held out, and look at what it says of all."""
+    classifier = estimator(y="new", x=["area", "price", "age", "zone"], validate=3, epsilon=50).fit(table)
+    assert classifier.model_.held_out.rows > 300
+    assert classifier.score(rows, rows["new"]) > 0.55
+    assert classifier.classes_ == (False, True)
+    assert classifier.predict_proba(rows).shape == (2000, 2)
+
+
+@pytest.mark.deep
+def test_the_other_estimators_fit_and_predict() -> None:
+    from sordino.sklearn import DecisionTree, KMeans, NaiveBayes, PoissonRegression
+
+    rows = frame(2000)
+    table = open_table(rows, seed=2)
+    classify(NaiveBayes, rows, table)
+    counts = PoissonRegression(y="area", x=["price", "age"], epsilon=50).fit(table)
+    assert np.corrcoef(counts.predict(rows), rows["area"])[0, 1] > 0.8
+    tree = DecisionTree(y="new", x=["area", "price", "zone"], depth=2, epsilon=50).fit(table)
+    assert tree.predict_proba(rows).shape == (2000, 2)
+    assert KMeans(columns=["area", "age"], clusters=2, epsilon=50).fit(table).cluster_centers_.shape == (2, 2)
 
 
 def test_predictors_keep_the_order_that_they_are_named_in() -> None:

@@ -251,7 +251,7 @@ def test_fractions_are_shortened_outside_of_names() -> None:
 def test_the_model_that_predicts_best_is_chosen(table: sd.Curator) -> None:
     before = table.spent
     candidates = [("naive_bayes", {"x": ["many"]}), "logistic_regression"]
-    choice = sd.models.choose(candidates, table, y="yes", x=["a", "b"], validate=4, epsilon=20)
+    choice = sd.models.choose(candidates, table, y="yes", x=["a", "b"], validate=2, epsilon=20)
     assert (choice.place, choice.name, choice.cost) == (1, "logistic_regression", sd.ApproxDP(20, 0))
     assert choice.held_out.auc > 0.85
     assert table.spent.amounts()["epsilon"] - before.amounts()["epsilon"] == 20

@@ -28,6 +28,7 @@ def test_the_error_of_a_range_grows_like_the_root_of_its_bins(relation: Relation
         assert math.isclose(deviation, twice * math.sqrt(2 * bins) / 0.25, rel_tol=0.01)
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", [{"epsilon": "0.5"}, {"rho": "0.1"}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 def test_a_plan_states_the_noise_that_the_fit_then_has(relation: Relation, loss: dict[str, Any]) -> None:

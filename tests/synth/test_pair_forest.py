@@ -61,17 +61,18 @@ def _rate_by_sex(drawn: dict[str, Any]) -> tuple[float, float]:
     return women, men
 
 
-def test_a_small_table_keeps_what_shows_most() -> None:
+@pytest.mark.parametrize("fits", [4, pytest.param(8, marks=pytest.mark.deep)])
+def test_a_small_table_keeps_what_shows_most(fits: int) -> None:
     """Of 891 rows at epsilon 2 the default kept nothing: women and men survived alike in 25 fits of 25."""
     domain, keys = _passengers()
     apart = []
-    for seed in range(8):
+    for seed in range(fits):
         data = Source(domain, keys, sd.Rng.seeded(100 + seed))
         model = synth.fit(data, epsilon=2, rng=sd.Rng.seeded(seed))
         women, men = _rate_by_sex(_draw(model, keys, 2_000, seed))
         apart.append(women - men)
     # .553 are apart in the table.
-    assert sorted(apart)[2] > 0.35
+    assert sum(a > 0.35 for a in apart) >= 0.75 * fits
     assert np.mean(apart) > 0.3
 
 
@@ -131,18 +132,24 @@ def _of_two_codes(rows: int, *, copied: bool) -> tuple[sd.Domain, dict[str, Any]
     return sd.Domain({name: sd.Category([0, 1]) for name in keys}), keys
 
 
-@pytest.mark.each(2)
-@pytest.mark.parametrize("loss", [{"epsilon": "0.1", "delta": "1e-9"}, {"epsilon": "0.1"}])
-def test_no_pair_is_measured_where_none_depends_and_one_where_one_does(loss: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("loss", "fits"),
+    [
+        ({"epsilon": "0.1", "delta": "1e-9"}, 8),
+        pytest.param({"epsilon": "0.1", "delta": "1e-9"}, 16, marks=pytest.mark.deep),
+        pytest.param({"epsilon": "0.1"}, 16, marks=pytest.mark.deep),
+    ],
+)
+def test_no_pair_is_measured_where_none_depends_and_one_where_one_does(loss: dict[str, Any], fits: int) -> None:
     """Six pairs were measured in each fit of such a table, and columns were .0080 off; with all of the loss they would be .003.
 
-    A fit takes a pair of chance about once in eight.
+    A fit takes a pair of chance about once in eight: that more than 4 of 8 do, or more than 6 of 16, is seen once in 600.
     """
     domain, keys = _of_two_codes(20_000, copied=False)
     cache: dict[Any, Any] = {}
     none = 0
     distances = []
-    for seed in range(16):
+    for seed in range(fits):
         data = Source(domain, keys, sd.Rng.seeded(seed), cache=cache)
         model = synth.fit(data, **loss, rng=sd.Rng.seeded(100 + seed))
         none += not model.parts.measured
@@ -150,15 +157,15 @@ def test_no_pair_is_measured_where_none_depends_and_one_where_one_does(loss: dic
         distances.append(mean_distance(keys, drawn, [3] * 7, 1))
         (session,) = data.sessions
         assert session.allowed() * 999 / 1000 <= session.spent() <= session.allowed()
-    assert none >= 10
+    assert none >= (10 if fits == 16 else 4)
     assert np.mean(distances) < 0.0055
     domain, keys = _of_two_codes(20_000, copied=True)
     cache = {}
     found = 0
-    for seed in range(8):
+    for seed in range(fits // 2):
         data = Source(domain, keys, sd.Rng.seeded(seed), cache=cache)
         found += (0, 1) in synth.fit(data, **loss, rng=sd.Rng.seeded(100 + seed)).parts.measured
-    assert found >= 7
+    assert found >= fits // 2 - 1
 
 
 @pytest.mark.deep

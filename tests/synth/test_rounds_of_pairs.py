@@ -140,6 +140,7 @@ def test_chance_differences_are_worth_measuring_where_noise_is_below_them() -> N
     assert gains[0] == pytest.approx(chance, rel=0.05)
 
 
+@pytest.mark.deep
 def test_pairs_that_do_not_depend_are_drawn_as_the_table_has_them_at_a_large_loss() -> None:
     """Six columns of no relation at epsilon 10: pairs were .0150 off, as a sample is; they are .003, and columns no worse."""
     rng = np.random.default_rng(4)

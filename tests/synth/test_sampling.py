@@ -22,6 +22,7 @@ from sordino.synth.sampler import draw_codes, spacings
 from synth.support import Source, mean_distance, small
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("rows", "draws"), [(200, 10), (600, 10), (1_000, 10), (2_400, 4), (50_000, 1)])
 def test_independent_columns_are_independent_in_what_is_drawn(rows: int, draws: int) -> None:
     """12 uniform categories: no pair's chi-square (143 degrees) is above 252, one in 10^7 by chance, 2,310 pairs in all.

@@ -67,11 +67,12 @@ def a_codes(table: Any) -> bool:
     return all(a.codes is None or len(set(a.codes)) > 1 for a in table.axes)
 
 
-def test_no_triple_is_measured_where_none_depends() -> None:
+@pytest.mark.parametrize("fits", [1, pytest.param(4, marks=pytest.mark.deep)])
+def test_no_triple_is_measured_where_none_depends(fits: int) -> None:
     rng = np.random.default_rng(2)
     keys = {c: rng.integers(0, 3, 20_000) for c in "abcdef"}
     domain = sd.Domain({c: sd.Category([0, 1, 2]) for c in keys})
-    for seed in range(4):
+    for seed in range(fits):
         model, _ = _fit(domain, keys, seed)
         assert "triples" not in model.facts["tier"]
 

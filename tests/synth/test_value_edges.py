@@ -268,7 +268,7 @@ def fit_skewed(epsilon: str, seed: int = 1) -> synth.Model:
     return synth.fit(protect(table, domain, seed=seed), epsilon=epsilon, delta="1e-9", rng=sd.Rng.seeded(seed))
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(("epsilon", "least", "farthest"), [("1", 0.85, 0.05), ("10", 0.95, 0.02)])
 def test_skewed_columns_keep_their_shape_and_their_correlations(epsilon: str, least: float, farthest: float) -> None:
     """Of r, .06 to .54 was kept at epsilon 1 and .28 to .81 at 10, and a distance of .14 to .23 at any epsilon."""

@@ -88,6 +88,7 @@ def decide_and_ask_again(server: Served, backend: AssistantBackend, request: str
     assert answers[0]["cost"] == {"epsilon": 0.9}
 
 
+@pytest.mark.deep
 def test_a_project_file_is_offered_over_standard_input(tmp_path: Path) -> None:
     with served(tmp_path, serve=WAITS) as server:
         project = str(server.service.project.path)

@@ -12,6 +12,7 @@ from sordino.synth.evaluation.workload import SetError, Workload, most_error
 RUNS = 4000
 
 
+@pytest.mark.each(4)
 @pytest.mark.parametrize("cells", [4, 16, 256])
 @pytest.mark.parametrize("law", ["laplace", "normal"])
 @pytest.mark.parametrize("true", [0.0, 0.13, 1.0, 10.0])

@@ -262,6 +262,7 @@ CATALOG: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize("what", CATALOG)
 def test_drivers_and_dashboards_find_what_they_look_for(port: Port, what: str) -> None:
     text, rows = CATALOG[what]
@@ -388,6 +389,7 @@ DIVIDED: list[tuple[str, list[tuple[Any, ...]], list[int]]] = [
 ]
 
 
+@pytest.mark.each(3)
 @pytest.mark.parametrize(("items", "rows", "types"), DIVIDED, ids=[items[:40] for items, _, _ in DIVIDED])
 def test_whole_numbers_divide_as_in_postgresql(
     port: Port, items: str, rows: list[tuple[Any, ...]], types: list[int]
