@@ -20,7 +20,7 @@ from sordino.synth.encoded_column import encode_columns
 from sordino.synth.fitted_model import sharpen_counts
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression, estimate_one_way
-from sordino.synth.pair_selection import expected_gains, measure_pairs, sampling_gains
+from sordino.synth.pair_selection import beyond_forest, expected_gains, measure_pairs, sampling_gains
 from synth.support import Source, mean_distance
 
 PLACES = 60
@@ -125,6 +125,46 @@ def test_what_hides_a_correlation_is_its_noise_in_units_of_distance() -> None:
     distance = 150.0
     (gain,) = expected_gains([distance], [cells], rows, deviation, rising=[True])
     assert gain == pytest.approx(distance * math.exp(-0.8 * (2 / math.pi) * blur * rows / distance), rel=0.03)
+
+
+def test_what_follows_from_stronger_pairs_is_no_gain_of_another() -> None:
+    """Realised: the distance of a pair's table from the one that the pairs on its path imply, counted in 200,000 rows.
+
+    In a chain of four columns nothing is left of the other three pairs, and of a fifth column that follows two of the four by
+    itself its weaker pair keeps part of its distance. The expectation is within .1 of the rows.
+    """
+    rng = np.random.default_rng(7)
+    rows = 200_000
+    values = [rng.normal(size=rows)]
+    for r in (0.8, 0.6, 0.7):
+        values.append(r * values[-1] + math.sqrt(1 - r * r) * rng.normal(size=rows))
+    values.append(0.6 * values[0] + 0.6 * values[3] + 0.35 * rng.normal(size=rows))
+    codes = [np.searchsorted(np.quantile(v, np.arange(1, 8) / 8), v) for v in values]
+
+    def table(a: int, b: int) -> Any:
+        return np.bincount(codes[a] * 8 + codes[b], minlength=64).reshape(8, 8).astype(float)
+
+    def distance(a: int, b: int, model: Any) -> float:
+        return float(np.abs(table(a, b) - model).sum())
+
+    even = np.full((8, 8), rows / 64)
+    pairs = [(a, b) for a in range(5) for b in range(a + 1, 5)]
+    distances = {p: distance(*p, even) for p in pairs}
+    forest = [(0, 1), (1, 2), (2, 3), (3, 4)]
+    beyond = beyond_forest(distances, forest, 5, rows)
+    assert all(beyond[p] == distances[p] for p in forest)
+    steps = {p: table(*p) / (rows / 8) for p in forest}
+    implied = {
+        (0, 2): steps[0, 1] @ steps[1, 2],
+        (0, 3): steps[0, 1] @ steps[1, 2] @ steps[2, 3],
+        (1, 3): steps[1, 2] @ steps[2, 3],
+        (0, 4): steps[0, 1] @ steps[1, 2] @ steps[2, 3] @ steps[3, 4],
+    }
+    for pair, share in implied.items():
+        realised = distance(*pair, share * rows / 8) / rows
+        print(pair, distances[pair] / rows, beyond[pair] / rows, realised)
+        assert beyond[pair] / rows == pytest.approx(realised, abs=0.1)
+    assert beyond[0, 4] > 0.2 * rows
 
 
 def test_chance_differences_are_worth_measuring_where_noise_is_below_them() -> None:

@@ -39,6 +39,10 @@ _PREDICTED = 8.0
 _RISING = 1.0
 # E|x y| of two independent standard normals, 2 / pi: a correlation of r among n rows is a distance of about (2 / pi) r n.
 _MOMENT = 2.0 / math.pi
+# Larger correlations are farther than that: of two normal columns, each cut into eight parts of equal mass, the distance from
+# independence in shares of the rows.
+_CORRELATIONS = np.array([0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98])
+_DISTANCES = np.array([0.0, 0.129, 0.276, 0.364, 0.462, 0.578, 0.734, 0.967, 1.163, 1.288])
 
 # The share of the rows by which a field must pass what a pair's score allows, before the pair is restrained.
 _OVERREACHING = 0.01
@@ -235,6 +239,32 @@ def mean_distance(model: Floats, margin_variance: Floats | float = 0.0) -> float
     spread = _poisson_deviation(means)
     variance = np.minimum(np.broadcast_to(margin_variance, model.shape).ravel(), means**2)
     return float(np.sqrt(spread**2 + _MEAN**2 * variance).sum())
+
+
+def beyond_forest(
+    distances: Mapping[Pair, float], forest: Sequence[Pair], columns: int, rows: float
+) -> dict[Pair, float]:
+    """Return for each pair how much of its l1 distance from independence does not follow from the pairs of a forest.
+
+    A pair of the forest keeps its own distance, which is read as the correlation of two normal columns at that distance.
+    Between columns with others on the path from one to the other, each independent of those before it given its neighbor, the
+    correlation is the product of those along the path (Wright 1934, The method of path coefficients).
+    """
+    strength = np.eye(columns)
+    joined = [{c} for c in range(columns)]
+    for a, b in forest:
+        r = float(np.interp(distances[(a, b)] / rows, _DISTANCES, _CORRELATIONS))
+        left = sorted(joined[a])
+        right = sorted(joined[b])
+        across = r * np.outer(strength[left, a], strength[b, right])
+        strength[np.ix_(left, right)] = across
+        strength[np.ix_(right, left)] = across.T
+        together = joined[a] | joined[b]
+        for c in together:
+            joined[c] = together
+    implied = rows * np.interp(strength, _CORRELATIONS, _DISTANCES)
+    kept = set(forest)
+    return {pair: d if pair in kept else max(d - float(implied[pair]), 0.0) for pair, d in distances.items()}
 
 
 def shrink_scores(scores: Floats, deviation: float) -> Floats:

@@ -29,6 +29,7 @@ from sordino.synth.pair_selection import (
     SCORE_PAIRS,
     SCORE_TRIPLES,
     Columns,
+    beyond_forest,
     choose_pairs,
     choose_triples,
     edges_of,
@@ -320,6 +321,17 @@ def fit_adaptive(
     shown = float(excess.max()) > max(_SHOWN * deviation, _STRONG * compressed.rows)
     part, first_pairs, faint = _share_of_one_way(session, one_way, compressed, pairs, scores, predict, shown=shown)
     large = _LARGE if cap is None else cap
+    if faint and first_pairs and not predict and any(c.released for c in compressed.columns):
+        # No second look at the pairs will show which of them follow from others.
+        beyond = beyond_forest(first, _spanning_tree(first, compressed.sizes), len(columns), compressed.rows)
+        chosen, _ = choose_pairs(
+            compressed,
+            pairs,
+            np.array([beyond[p] for p in pairs]),
+            variance_each=session.variance(session.left * (1 - part)),
+            cap=_SMALL,
+        )
+        first_pairs = chosen or first_pairs
     if faint:
         # What no pair shows three columns together may.
         triples = _fitting(
