@@ -28,7 +28,7 @@ from sordino.ask.queries.moment_matrix import (
     round_sensitivity,
 )
 from sordino.ask.queries.queryable import Scan
-from sordino.ask.queries.sensitivity_rules import count_sensitivity
+from sordino.ask.queries.sensitivity_rules import count_sensitivity, sum_sensitivity
 from sordino.core.domain import Domain
 from sordino.core.errors import QuestionRefused
 from sordino.core.neighbors import Neighbors, Sensitivity
@@ -140,21 +140,8 @@ class ClusterSums:
 
     def check(self, compiled: CompiledMoments) -> None:
         """Raise QuestionRefused for centers and units in which a sum could pass what an engine holds."""
-        numbers = compiled.numbers
-        if compiled.categories or compiled.weight is not None or compiled.halves > 1:
-            raise QuestionRefused("clusters are of numbers alone, of all rows alike")
-        compiled.check_frame(Frame((0,) * len(numbers), self.scales, self.limit))
-        if not self.centers or len(self.centers) * len(numbers) > MOST_PRODUCTS:
-            raise QuestionRefused(f"clusters times columns are 1 to {MOST_PRODUCTS:,}")
-        for center in self.centers:
-            if len(center) != len(numbers) or any(
-                abs(step) > number.width for step, number in zip(center, numbers, strict=True)
-            ):
-                raise QuestionRefused("a center has a step within the declared bounds for each column")
-        if len(self.units) != len(numbers) or min(self.units) < 0:
-            raise QuestionRefused("a distance has a unit of 0 or more for each column")
-        if sum(4 * unit * number.width**2 for unit, number in zip(self.units, numbers, strict=True)) > MOST_DISTANCE:
-            raise QuestionRefused("squared distances pass what an engine holds: measure in larger units")
+        _check_centers(compiled, self.centers, self.units)
+        compiled.check_frame(Frame((0,) * len(compiled.numbers), self.scales, self.limit))
 
     def sensitivity(self, neighbors: Neighbors) -> Sensitivity:
         """Return how far one unit moves the vector, in parts of a row.
@@ -203,7 +190,83 @@ class ClusterSums:
         return [exact_sums]
 
 
-# ---- The SQL of its scan
+@dataclass(frozen=True, slots=True)
+class ClusterDistances:
+    """Ask for the sum of the squared distances of rows to their nearest centers, each cut at `most`, in parts of which it is.
+
+    `question` names p numbers; `centers` (k, p) are in their steps, and a squared distance is the sum of `units` times squared
+    steps, as of `ClusterSums`.
+    """
+
+    question: MomentMatrix
+    centers: tuple[tuple[int, ...], ...]
+    units: tuple[int, ...]
+    most: int
+
+    @property
+    def step(self) -> int:
+        """Distances are rounded down to whole steps of so many of theirs."""
+        return -(-self.most // PARTS)
+
+    @property
+    def unit(self) -> Fraction:
+        """One step, as a part of `most`."""
+        return Fraction(self.step, self.most)
+
+    def parts(self, domain: Domain, neighbors: Neighbors) -> list[VectorShare]:
+        """Return the sensitivity of the one number, which gets the whole loss.
+
+        Theorem. A unit of C rows moves the sum by at most C times `most`, in whole steps, under either relation. Proof. Centers
+        and units are public: they follow from earlier answers. So a row adds a number that depends on it alone, from 0 to
+        `most`, rounded down; the sum over the rows of a unit, few or many up to C, lies between 0 and C times as much.
+        """
+        _check_centers(compile_moments(self.question, domain), self.centers, self.units)
+        if not 1 <= self.most <= MOST_DISTANCE:
+            raise QuestionRefused(f"squared distances are cut at 1 to {MOST_DISTANCE:,}")
+        enforced = neighbors.enforce(None, by_group=False)
+        reach = Fraction(self.most // self.step)
+        return [(sum_sensitivity(enforced, lower=Fraction(0), upper=reach, cells=1, droppable=True), Fraction(1))]
+
+    def names(self) -> list[str]:
+        """Return the name of the vector."""
+        return ["cluster distances"]
+
+    def describe(self) -> str:
+        """Return the question as a sentence."""
+        return f"the squared distances to the nearest of {len(self.centers)} centers, of {self.question.describe()}"
+
+    def scans(self, domain: Domain) -> list[Scan]:
+        """Return the one SELECT."""
+        compiled = compile_moments(self.question, domain)
+        text = f"distances {self.question.identity()} to {self.centers} by {self.units} within {self.most}"
+        return [Scan(text, functools.partial(_select_distances, compiled, self))]
+
+    def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
+        """Return the exact sum in whole steps; only the curator calls it."""
+        del domain
+        (row,) = tables[0].to_pylist()
+        return [[int(row["t0"] or 0)]]
+
+
+def _check_centers(compiled: CompiledMoments, centers: Sequence[Sequence[int]], units: Sequence[int]) -> None:
+    """Raise QuestionRefused for centers and units in which a distance could pass what an engine holds."""
+    numbers = compiled.numbers
+    if compiled.categories or compiled.weight is not None or compiled.halves > 1:
+        raise QuestionRefused("clusters are of numbers alone, of all rows alike")
+    if not centers or len(centers) * len(numbers) > MOST_PRODUCTS:
+        raise QuestionRefused(f"clusters times columns are 1 to {MOST_PRODUCTS:,}")
+    for center in centers:
+        if len(center) != len(numbers) or any(
+            abs(step) > number.width for step, number in zip(center, numbers, strict=True)
+        ):
+            raise QuestionRefused("a center has a step within the declared bounds for each column")
+    if len(units) != len(numbers) or min(units) < 0:
+        raise QuestionRefused("a distance has a unit of 0 or more for each column")
+    if sum(4 * unit * number.width**2 for unit, number in zip(units, numbers, strict=True)) > MOST_DISTANCE:
+        raise QuestionRefused("squared distances pass what an engine holds: measure in larger units")
+
+
+# ---- The SQL of their scans
 
 
 def _column(name: str) -> Any:
@@ -284,8 +347,25 @@ def _complete_rows(compiled: CompiledMoments, on: Primitives) -> exp.Subquery:
     return exp.Select(expressions=read).from_(on.source(), copy=False).subquery("sordino_rows", copy=False)
 
 
-def _offset_rows(compiled: CompiledMoments, query: ClusterSums, on: Primitives) -> exp.Subquery:
-    """Return the rows that have all numbers: k, the place of the nearest center, and z0.., the offsets from it in steps."""
+def _select_distances(compiled: CompiledMoments, query: ClusterDistances, on: Primitives) -> exp.Select:
+    """Return the sum of the squared distances to the nearest centers, in whole steps: t0."""
+    from sqlglot import exp
+
+    rows = _compare_rows(compiled, query, on)
+    distance: Any = _column("m")
+    for i, unit in enumerate(query.units):
+        square = exp.Mul(this=_column(f"z{i}"), expression=_column(f"z{i}"))
+        product = exp.Mul(this=exp.Paren(this=square), expression=whole(unit))
+        distance = exp.Add(this=distance, expression=exp.Paren(this=product))
+    within = least(exp.paren(distance), whole(query.most))
+    steps = exp.alias_(exp.Paren(this=exp.IntDiv(this=within, expression=whole(query.step))), "d", copy=False)
+    measured = exp.Select(expressions=[steps]).from_(rows).subquery("sordino_measured", copy=False)
+    total = exp.alias_(on.total(_column("d"), Fraction(query.most // query.step)), "t0", copy=False)
+    return exp.Select(expressions=[total]).from_(measured, copy=False)
+
+
+def _compare_rows(compiled: CompiledMoments, query: ClusterSums | ClusterDistances, on: Primitives) -> exp.Subquery:
+    """Return the rows that have all numbers: z0.., in steps, d0.., their distances as compared, and m, the least of these."""
     from sqlglot import exp
 
     rows: Any = _complete_rows(compiled, on)
@@ -299,11 +379,17 @@ def _offset_rows(compiled: CompiledMoments, query: ClusterSums, on: Primitives) 
         exp.Select(expressions=[*map(_column, names), *distances]).from_(rows).subquery("sordino_distances", copy=False)
     )
     nearest_distance = least(*map(_column, far)) if len(far) > 1 else _column(far[0])
-    rows = (
-        exp.Select(expressions=[*map(_column, (*names, *far)), exp.alias_(nearest_distance, "m", copy=False)])
-        .from_(rows)
-        .subquery("sordino_least", copy=False)
-    )
+    nearest = exp.Select(expressions=[*map(_column, (*names, *far)), exp.alias_(nearest_distance, "m", copy=False)])
+    return nearest.from_(rows).subquery("sordino_least", copy=False)
+
+
+def _offset_rows(compiled: CompiledMoments, query: ClusterSums, on: Primitives) -> exp.Subquery:
+    """Return the rows that have all numbers: k, the place of the nearest center, and z0.., the offsets from it in steps."""
+    from sqlglot import exp
+
+    rows: Any = _compare_rows(compiled, query, on)
+    names = [f"z{i}" for i in range(len(compiled.numbers))]
+    far = [f"d{place}" for place in range(len(query.centers))]
     whens = [
         exp.If(this=exp.EQ(this=_column(name), expression=_column("m")), true=whole(place))
         for place, name in enumerate(far[:-1])
@@ -322,7 +408,7 @@ def _offset_rows(compiled: CompiledMoments, query: ClusterSums, on: Primitives) 
     return select.subquery("sordino_offsets", copy=False)
 
 
-def _compare_distance(query: ClusterSums, center: Sequence[int]) -> exp.Expression:
+def _compare_distance(query: ClusterSums | ClusterDistances, center: Sequence[int]) -> exp.Expression:
     """Return the squared distance to a center, less that of the row to 0, which is the same for all centers."""
     from sqlglot import exp
 
