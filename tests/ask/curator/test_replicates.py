@@ -344,7 +344,6 @@ def test_a_divisor_below_0_has_the_sign_that_was_released() -> None:
         assert low < value < high < 0
 
 
-@pytest.mark.deep
 def test_the_turn_of_a_size_leaves_no_ends() -> None:
     text = f"SELECT year, ABS(n - LAG(n) OVER (ORDER BY year)) AS x FROM {YEARS}"
     far = computed(ask(text, epsilon=10))

@@ -162,7 +162,6 @@ def test_ends_rise_with_the_value_and_lie_within_the_margin(law: NoiseLaw, confi
     assert free == [(y - margin, y + margin) for y in values]
 
 
-@pytest.mark.deep
 def test_an_empty_group_at_an_even_chance() -> None:
     """Cut at 0, y -+ error covers 0 in (1 + c) / 2 of all cases; for a scale of 100 steps that is .75 at .5."""
     law = DiscreteLaplace(Fraction(100))

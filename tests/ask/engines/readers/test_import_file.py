@@ -285,7 +285,6 @@ def test_json_is_read(tmp_path: Path, ending: str, make: Callable[[Path], None])
         run(tmp_path / "no.json")
 
 
-@pytest.mark.deep
 def test_fixed_widths_zips_and_databases_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "fixed.txt", "id age\n 1  34\n 2   7\n")
     assert run(path, widths=(2, 4))[0].to_pylist() == [{"id": 1, "age": 34}, {"id": 2, "age": 7}]
