@@ -42,6 +42,9 @@ from sordino.synth.rules import Determines, Linear, Rule, expand_rules, function
 _NOTHING = PureDP(0)
 # The largest table in which an answer's constraints are applied.
 _MOST_CELLS = 3_000_000
+# Sweeps of a fit to the columns' counts, at most, and the change of a count below which it ends.
+_SWEEPS = 50
+_NEAR = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,10 +262,37 @@ def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:
     table = rake_pairs(
         joint(parts.field, column_places, [c.size for c in parts.codes], shares), column_places, shares, parts.loose
     )
-    total = float(table.sum())
-    table *= allowed
-    left = float(table.sum())
-    return table * (total / left) if left > 0 else table
+    return _restrict(table, allowed)
+
+
+def _restrict(table: Floats, allowed: Any) -> Floats:
+    """Return counts with nothing where a rule forbids rows, and as many in each class of each column as before.
+
+    Where a sum follows from its terms and no table holds them together, the model has them as independent: of its cells a rule
+    leaves those in which the sum is right, each weighted by the sum's own share once more. Fitted to the columns' counts again
+    (Deming and Stephan 1940), they are the terms' alone. Counts that no allowed cells have are met as far as they can be.
+    """
+    if np.all(allowed == 1.0):
+        return table
+    margins = [_margin(table, axis) for axis in range(table.ndim)]
+    restricted: Floats = table * allowed
+    for _ in range(_SWEEPS):
+        farthest = 0.0
+        for axis, margin in enumerate(margins):
+            sums = _margin(restricted, axis)
+            factors = np.divide(margin, sums, out=np.ones(len(sums)), where=sums > 0.0)
+            restricted *= np.expand_dims(factors, [other for other in range(table.ndim) if other != axis])
+            farthest = max(farthest, float(np.abs(factors - 1.0).max(initial=0.0)))
+        if farthest < _NEAR:
+            break
+    total = float(restricted.sum())
+    return restricted * (float(table.sum()) / total) if total > 0 else restricted
+
+
+def _margin(table: Floats, axis: int) -> Floats:
+    """Return the counts by class of one axis."""
+    sums: Floats = table.sum(axis=tuple(other for other in range(table.ndim) if other != axis))
+    return sums
 
 
 @dataclass(frozen=True, slots=True)

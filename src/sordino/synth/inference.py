@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,8 @@ _LETTERS = string.ascii_letters
 # Added to a column's number, this is the axis of its classes.
 _CLASS = 1 << 20
 _ROWS = 400_000
+# The most numbers by which drawn rows are spread over classes, 500 MB; beyond it each row is in one class.
+_MOST_SPREAD = 60_000_000
 
 
 def joint(field: MarkovRandomField, columns: Sequence[int], sizes: Sequence[int], classes: Sequence[Floats]) -> Floats:
@@ -67,13 +70,33 @@ def _estimate_by_rows(
     for c in columns:
         place = place * sizes[c] + codes[c]
     distinct, counts = np.unique(place, return_counts=True)
+    shape = [shares.shape[1] for shares in classes]
+    if len(distinct) * math.prod(shape) > _MOST_SPREAD:
+        return _draw_classes(field, [codes[c] for c in columns], classes)
     weight: Floats = np.asarray(counts * (float(field.tables[0].sum()) / _ROWS), dtype=np.float64)
     spread_over: Floats = weight[:, None]
     keys = np.unravel_index(distinct, [sizes[c] for c in columns])
     for of, shares in zip(keys, classes, strict=True):
         spread_over = (spread_over[:, :, None] * shares[of][:, None, :]).reshape(len(distinct), -1)
-    made: Floats = spread_over.sum(axis=0).reshape([shares.shape[1] for shares in classes])
+    made: Floats = spread_over.sum(axis=0).reshape(shape)
     return made
+
+
+def _draw_classes(field: MarkovRandomField, codes: Sequence[Any], classes: Sequence[Floats]) -> Floats:
+    """Return the counts over classes of drawn rows, each of which is in one class of each column, drawn by its code's shares."""
+    rng = Rng.seeded(0)
+    place = np.zeros(_ROWS, dtype=np.int64)
+    for own, shares in zip(codes, classes, strict=True):
+        draws = rng.uniform_doubles(_ROWS)
+        drawn = np.zeros(_ROWS, dtype=np.int64)
+        for code in np.unique(own).tolist():
+            here = own == code
+            ends = np.cumsum(shares[code])
+            drawn[here] = np.searchsorted(ends[:-1], draws[here] * ends[-1], side="right")
+        place = place * shares.shape[1] + drawn
+    shape = [shares.shape[1] for shares in classes]
+    counts: Floats = np.bincount(place, minlength=math.prod(shape)).reshape(shape) * 1.0
+    return counts * (float(field.tables[0].sum()) / _ROWS)
 
 
 def _collect(field: MarkovRandomField, wanted: Mapping[int, Floats]) -> tuple[Floats, tuple[int, ...]]:
