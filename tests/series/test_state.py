@@ -340,7 +340,8 @@ def kill_at_lines(path: Path, kills: int) -> None:
             open_at(path)[0].ledger.close()
             release_in_fork(path, 0, None)
             number = 1
-    assert recorded_before_death > kills // 50
+    # Of two deaths it happens that none falls between the record and the end, some hundred lines that the noise moves.
+    assert recorded_before_death > kills // 50 or kills < 50
 
 
 def test_a_few_kills(path: Path) -> None:
