@@ -438,12 +438,12 @@ def test_an_answer_under_a_rule_has_the_sum_of_terms_that_no_table_holds() -> No
     """7,250 for 5,626: of terms that are independent in the model, cells of the right sum were weighted by its share twice."""
     rng = np.random.default_rng(0)
     rows = 20_000
-    above, basement, age = (rng.integers(0, n, rows) for n in (50, 50, 90))
-    table = {"above": above, "basement": basement, "age": age, "living": above + basement}
-    domain = sd.Domain({name: sd.Integer(0, 100 if name in ("age", "living") else 50) for name in table})
+    above, basement, age, income = (rng.integers(0, n, rows) for n in (50, 50, 90, 100))
+    table = {"above": above, "basement": basement, "living": above + basement, "age": age, "income": income}
+    domain = sd.Domain({name: sd.Integer(0, 50 if name in ("above", "basement") else 100) for name in table})
     curator = protect(pa.table(table), domain, budget=sd.ApproxDP(10, "1e-4"), seed=3)
     rule = synth.equal("above + basement", "living")
-    model = synth.fit(curator, epsilon=1, delta="1e-6", constraints=[rule], predict="age", rng=sd.Rng.seeded(3))
+    model = synth.fit(curator, epsilon=1, delta="1e-6", constraints=[rule], predict="income", rng=sd.Rng.seeded(3))
     question = sd.sql("SELECT COUNT(*) AS n FROM model WHERE above > 20 AND living BETWEEN 30 AND 60")
     true = int(((above > 20) & (table["living"] >= 30) & (table["living"] <= 60)).sum())
     assert model.answer(question).value == pytest.approx(true, rel=0.05)
