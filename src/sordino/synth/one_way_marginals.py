@@ -31,8 +31,10 @@ _FEWEST_RUNS = 8
 _CLEAR = 25.0
 # Deviations of noise below which a value's count cannot be distinguished from none.
 _RARE = 2.0
-# The same for missing values that the declaration drops: a table without any should show none.
-_ABSENT = 3.0
+# The same for missing values that the declaration drops: a table without any should show none. Laplace noise is above three
+# deviations in one column of 140, so that a tenth of all fits of fourteen columns would draw blank cells, and above five in one
+# of 2,400.
+_ABSENT = 5.0
 # The same for all of a tail of released runs: one of some sixty sums above it would put rows where none are.
 _TAIL = 4.0
 # The power of the distance from the median by which the share of such a tail beyond it falls: above 2 a column's deviation does
@@ -452,7 +454,7 @@ def compress_domain(
 
     Ordered columns are cut into runs of keys, each with a mass above the noise of its sum; of others the keys with counts
     below two deviations share one code. `missing` says that the last key is a missing value, which keeps its own code; one
-    that the declaration drops (`dropped`) does so only where its count is above three, see `shares_within`.
+    that the declaration drops (`dropped`) does so only where its count is above five, see `shares_within`.
     """
     last = len(counts) - 1 if missing else len(counts)
     if last <= 2:
