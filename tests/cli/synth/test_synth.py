@@ -197,7 +197,8 @@ def test_one_column_follows_from_another(run: Run) -> None:
     words = ["--columns", "sex,region,age", "--determines", "map.csv"]
     assert run("synth", "fit", "--epsilon", "5", *words, "-o", "m.model").code == 0
     assert run("synth", "sample", "m.model", "--rows", "1000", "-o", "m.parquet").code == 0
-    rows = {(r["region"], r["sex"]) for r in pq.read_table("m.parquet").to_pylist()}
+    # noise may draw a missing cell, which another follows
+    rows = {(r["region"], r["sex"]) for r in pq.read_table("m.parquet").to_pylist()} - {(None, None)}
     assert rows <= set(zip(regions, sexes, strict=True))
     assert len(rows) > 3
 
@@ -255,7 +256,8 @@ def test_rows_are_as_declared(run: Run) -> None:
     assert table.schema.field("age").type == pa.int64()
     ages = table["age"].drop_null().to_pylist()
     assert 17 <= min(ages) <= max(ages) <= 90
-    assert set(table["sex"].to_pylist()) <= {"Female", "Male"}
+    # noise may draw a missing cell
+    assert set(table["sex"].to_pylist()) <= {"Female", "Male", None}
     jobs = sd.connect("sordino.toml").table("people").domain["occupation"]
     assert isinstance(jobs, sd.Category)
     assert set(table["occupation"].to_pylist()) <= {*jobs.values, None}

@@ -41,7 +41,9 @@ def test_every_method_gives_a_model_of_its_own_kind_charged_once(tmp_path: Path)
         again = table.fit_model("mst", **asked)
         assert table.remaining == left
         assert first.to_bytes() == again.to_bytes()
-        assert not [row for row in first.sample(500).to_pylist() if row["sex"] == "f" and row["age"] < 50]
+        # noise may draw a missing cell, which is no number and breaks no rule
+        rows = [row for row in first.sample(500).to_pylist() if row["age"] is not None]
+        assert not [row for row in rows if row["sex"] == "f" and row["age"] < 50]
 
 
 def test_models_that_predict_are_fitted_there_and_are_local_ones(tmp_path: Path) -> None:
