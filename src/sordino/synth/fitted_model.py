@@ -39,6 +39,12 @@ _FIRM = 1e-3
 # Cells that cliques may have for the sake of rules, and the least number of sweeps that fit columns' counts to them.
 _RULE_CELLS = 400_000
 _RULE_SWEEPS = 20
+# How often as many are added while the columns' counts are farther than their noise from those they are fitted to, and come
+# nearer by more than this part of it: in the last field, and in those before it. Few cells that hold rows, as under a sum, are
+# fitted slowly: after twenty sweeps a column's counts were ten deviations of their noise away.
+_LAST_ROUNDS = 20
+_ROUNDS = 5
+_NEARER = 0.05
 # Softness of a pair that was read, relative to its variance: what the noise hides has been taken from it.
 _READ = 1e-3
 
@@ -162,6 +168,8 @@ def fit_field(
     if potentials:
         restart(field, factors, sizes)
     calibrate(field, factors, sizes, sweeps=sweeps)
+    if compressed.structure.shares:
+        _meet_counts(field, factors, compressed, rounds=_LAST_ROUNDS if last else _ROUNDS)
     potentials.update({f.columns: f.theta for f in factors})
     scale = rows / max(float(field.tables[0].sum()), 1e-9)
     for values in (*field.tables, *field.separators):
@@ -173,6 +181,31 @@ def fit_field(
             readings[pair] = _keep_moment(compressed, pair, fitted, noisy)
         meet_moments(field, compressed, readings, {pair: measured[pair].variance for pair in readings})
     return field
+
+
+def _meet_counts(field: MarkovRandomField, factors: Sequence[Factor], compressed: CompressedMarginals, *, rounds: int) -> None:
+    """Fit the field further, in place, until its counts of each column differ from those given by no more than their noise."""
+    sizes = compressed.sizes
+    deviations = [math.sqrt(max(float(variance.mean()), _LEAST)) for variance in compressed.variances]
+
+    def counts_of_columns() -> list[Floats]:
+        homes = [field.tree.require_home((c,), sizes) for c in range(len(sizes))]
+        return [marginal(field.tables[home], field.tree.cliques[home], (c,)) for c, home in enumerate(homes)]
+
+    def farthest(some: Sequence[Floats], others: Sequence[Floats]) -> float:
+        """Return the root mean square difference of the columns' counts, in deviations of noise, that is largest."""
+        differences = [math.sqrt(float(np.square(a - b).mean())) for a, b in zip(some, others, strict=True)]
+        return max(difference / deviation for difference, deviation in zip(differences, deviations, strict=True))
+
+    before = counts_of_columns()
+    for _ in range(rounds):
+        if farthest(before, compressed.counts) <= 1.0:
+            return
+        calibrate(field, factors, sizes, sweeps=_RULE_SWEEPS)
+        now = counts_of_columns()
+        if farthest(now, before) <= _NEARER:
+            return
+        before = now
 
 
 def _hold_rules(cliques: Sequence[int], compressed: CompressedMarginals) -> list[int]:
