@@ -128,11 +128,11 @@ def test_a_missing_value_without_a_share_parts_no_code() -> None:
 def test_raking_takes_over_what_a_measured_pair_shows() -> None:
     """A model of independent columns, a measured pair that is dependent: the pair is met, one-way counts stay."""
     loose: dict[tuple[int, ...], NoisyTable] = {(0, 1): NoisyTable(np.array([[400.0, 100.0], [100.0, 400.0]]), 1.0)}
-    made = rake_pairs(np.full((2, 2, 2), 125.0), (1, 2, 0), [np.eye(2)] * 3, loose)
+    made = rake_pairs(np.full((2, 2, 2), 125.0), (1, 2, 0), [np.eye(2)] * 3, loose, [])
     assert made.sum(axis=1) == pytest.approx(np.array([[400.0, 100.0], [100.0, 400.0]]), rel=0.01)
     assert made.sum(axis=(0, 1)) == pytest.approx([500.0, 500.0])
     noise: dict[tuple[int, ...], NoisyTable] = {(0, 1): NoisyTable(np.array([[255.0, 245.0], [245.0, 255.0]]), 400.0)}
-    assert rake_pairs(np.full((2, 2), 250.0), (0, 1), [np.eye(2)] * 2, noise) == pytest.approx(250.0, abs=2.5)
+    assert rake_pairs(np.full((2, 2), 250.0), (0, 1), [np.eye(2)] * 2, noise, []) == pytest.approx(250.0, abs=2.5)
 
 
 def _model(loss: dict[str, Any], seed: int = 0) -> tuple[Model, Any]:

@@ -114,16 +114,7 @@ def answer_question(
         possible = np.broadcast_to(groups, grid.shape)[np.broadcast_to(meets, grid.shape) > 0]
         shown_groups = np.unique(possible[possible >= 0])
     sums = _Sums(
-        parts,
-        grid,
-        [place[n] for n in grid.names],
-        counts * inside,
-        inside,
-        groups,
-        sizes,
-        shown_groups,
-        exact,
-        counts if forbidden else None,
+        parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes, shown_groups, exact
     )
     rows = [every_row[i] for i in shown_groups]
     columns = [tuple(row[i] for row in rows) for i in range(len(question.groups))]
@@ -306,10 +297,7 @@ def _margin(table: Floats, axis: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """The cells of a question: the model's count of each, whether it is asked for, and its group; `kept` groups are shown.
-
-    `held` are the counts of all cells where rules forbid some.
-    """
+    """The cells of a question: the model's count of each, whether it is asked for, and its group; `kept` groups are shown."""
 
     parts: ModelParts
     grid: ClassGrid
@@ -320,7 +308,6 @@ class _Sums:
     sizes: int
     kept: Codes
     exact: bool
-    held: Floats | None
 
     def estimate(self, aggregate: Any) -> tuple[ModelEstimate, bool]:
         """Return the estimate of one aggregate over the groups shown, and whether its error is that of known noise alone."""
@@ -384,13 +371,8 @@ class _Sums:
         return _sum_by_group(weight, self.groups, self.sizes)
 
     def _deviation(self, values: Any) -> Floats:
-        errors = self.parts.errors
         cell_weights = np.broadcast_to(self.inside * values, self.grid.shape)
-        if self.held is None:
-            return errors.deviation(self.chosen, self.grid.members, cell_weights, self.groups, self.sizes)
-        return errors.deviation_among(
-            self.chosen, self.grid.members, cell_weights, self.held, self.groups, self.sizes
-        )
+        return self.parts.errors.deviation(self.chosen, self.grid.members, cell_weights, self.groups, self.sizes)
 
     def _coupled(self, values: Any) -> Floats:
         """Return, by group, the variance of what dependence within the cells of measured pairs adds."""

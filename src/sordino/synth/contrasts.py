@@ -258,4 +258,7 @@ def _model(fitted: FittedModel, within: Sequence[Floats], chosen: tuple[int, ...
         sides = [codes.sum_by_code(within[c]) - inside, inside] if half.any() else [codes.sum_by_code(within[c])]
         classes.append(np.stack(sides, axis=1))
     cells = joint(fitted.field, chosen, fitted.compressed.sizes, classes)
-    return rake_pairs(cells, chosen, classes, fitted.outside)
+    sizes = fitted.compressed.sizes
+    held = [*fitted.measured, *fitted.compressed.structure.shares]
+    known = [columns for columns in held if fitted.field.tree.home(columns, sizes) is not None]
+    return rake_pairs(cells, chosen, classes, fitted.outside, known)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from sordino.synth.additive_projection import AdditiveProjection
 from sordino.synth.encoded_column import Codes, EncodedColumn, Floats, values_in_runs
 
 # A factor on each variance, since columns, pairs and triples differ among themselves.
@@ -94,48 +93,6 @@ class ErrorLaw:
         largest = np.zeros(count)
         np.maximum.at(largest, weighted.groups, np.abs(weighted.values))
         deviations: Floats = np.sqrt(_WIDER * self._variance(weighted, chosen) + _STEP * np.square(largest))
-        return deviations
-
-    def deviation_among(
-        self,
-        chosen: Sequence[int],
-        members: Sequence[Any],
-        values: Floats,
-        counts: Floats,
-        groups: Any = None,
-        count: int = 1,
-    ) -> Floats:
-        """Return what `deviation` does, of a model that holds rows in the cells alone where `counts` is above 0.
-
-        With f = E[f] + sum g_i + r, the sum being the additive function nearest to f under the shares of the counts, the noise of column
-        i moves the sum by V_i(g_i), since the counts keep to those of each column (`AdditiveProjection`). What dependence adds
-        is that of r: each pair of columns has the square of the mean of r that they tell, the best known pair first, and what
-        is left is of more columns. If no cell is empty and columns are independent, this is the decomposition of `deviation`.
-        """
-        cells = AdditiveProjection(counts)
-        held = values.ravel()[cells.held]
-        places = np.zeros(len(held), dtype=np.int64)
-        if groups is not None:
-            places = np.broadcast_to(groups, values.shape).ravel()[cells.held]
-        noises = [self.columns[c].by_class(m, n) for c, m, n in zip(chosen, members, values.shape, strict=True)]
-        pairs = sorted(itertools.combinations(range(len(chosen)), 2), key=lambda p: self.pair(chosen[p[0]], chosen[p[1]]))
-        deviations = np.zeros(count)
-        for group in np.unique(places[(places >= 0) & (held != 0.0)]).tolist():
-            function = np.where(places == group, held, 0.0)
-            mean = float(cells.shares @ function)
-            variance = mean**2 * self.rows**2
-            rest = function - mean
-            for noise, part, classes in zip(noises, cells.project(function), cells.classes, strict=True):
-                own = noise.spread(mean + part, np.arange(len(part)), np.zeros(len(part), dtype=np.int64), 1)
-                variance += self.own * float(own[0])
-                rest = rest - part[classes]
-            for i, j in pairs:
-                means = cells.mean_over(rest, (i, j))
-                variance += self.pair(chosen[i], chosen[j]) * float(cells.shares @ np.square(means))
-                rest = rest - means
-            variance += self.higher * float(cells.shares @ np.square(rest)) if len(chosen) > 2 else 0.0
-            largest = float(np.abs(function).max())
-            deviations[group] = math.sqrt(_WIDER * variance + _STEP * largest**2)
         return deviations
 
     def typical(self, kind: str) -> float:

@@ -19,6 +19,7 @@ from sordino.synth.markov_random_field import (
     Factor,
     MarkovRandomField,
     calibrate,
+    column_counts,
     independent_field,
     make_consistent,
     marginal,
@@ -39,12 +40,12 @@ _FIRM = 1e-3
 # Cells that cliques may have for the sake of rules, and the least number of sweeps that fit columns' counts to them.
 _RULE_CELLS = 400_000
 _RULE_SWEEPS = 20
-# How often as many are added while the columns' counts are farther than their noise from those they are fitted to, and come
-# nearer by more than this part of it: in the last field, and in those before it. Few cells that hold rows, as under a sum, are
-# fitted slowly: after twenty sweeps a column's counts were ten deviations of their noise away.
+# How often as many are added, in the last field and in those before it, while the columns' counts are farther than their noise
+# from those they are fitted to, and come nearer each time by more than this part. Few cells that hold rows, as under a sum,
+# are fitted slowly: after twenty sweeps a column's counts were ten deviations of their noise away.
 _LAST_ROUNDS = 20
 _ROUNDS = 5
-_NEARER = 0.05
+_NEARER = 0.01
 # Softness of a pair that was read, relative to its variance: what the noise hides has been taken from it.
 _READ = 1e-3
 
@@ -183,27 +184,25 @@ def fit_field(
     return field
 
 
-def _meet_counts(field: MarkovRandomField, factors: Sequence[Factor], compressed: CompressedMarginals, *, rounds: int) -> None:
+def _meet_counts(
+    field: MarkovRandomField, factors: Sequence[Factor], compressed: CompressedMarginals, *, rounds: int
+) -> None:
     """Fit the field further, in place, until its counts of each column differ from those given by no more than their noise."""
     sizes = compressed.sizes
     deviations = [math.sqrt(max(float(variance.mean()), _LEAST)) for variance in compressed.variances]
 
-    def counts_of_columns() -> list[Floats]:
-        homes = [field.tree.require_home((c,), sizes) for c in range(len(sizes))]
-        return [marginal(field.tables[home], field.tree.cliques[home], (c,)) for c, home in enumerate(homes)]
+    def distance() -> float:
+        """Return the root mean square difference of a column's counts, in deviations of noise, that is largest."""
+        squares = [np.square(a - b).mean() for a, b in zip(column_counts(field, sizes), compressed.counts, strict=True)]
+        return max(math.sqrt(float(s)) / deviation for s, deviation in zip(squares, deviations, strict=True))
 
-    def farthest(some: Sequence[Floats], others: Sequence[Floats]) -> float:
-        """Return the root mean square difference of the columns' counts, in deviations of noise, that is largest."""
-        differences = [math.sqrt(float(np.square(a - b).mean())) for a, b in zip(some, others, strict=True)]
-        return max(difference / deviation for difference, deviation in zip(differences, deviations, strict=True))
-
-    before = counts_of_columns()
+    before = distance()
     for _ in range(rounds):
-        if farthest(before, compressed.counts) <= 1.0:
+        if before <= 1.0:
             return
         calibrate(field, factors, sizes, sweeps=_RULE_SWEEPS)
-        now = counts_of_columns()
-        if farthest(now, before) <= _NEARER:
+        now = distance()
+        if now > (1.0 - _NEARER) * before:
             return
         before = now
 

@@ -80,6 +80,12 @@ def marginal(table: Floats, axes: Sequence[int], wanted: Sequence[int]) -> Float
     return sums
 
 
+def column_counts(field: MarkovRandomField, sizes: Sequence[int]) -> list[Floats]:
+    """Return the field's counts of each column's codes."""
+    homes = [field.tree.require_home((c,), sizes) for c in range(len(sizes))]
+    return [marginal(field.tables[home], field.tree.cliques[home], (c,)) for c, home in enumerate(homes)]
+
+
 def wright_omega(x: Floats) -> Floats:
     """Return w > 0 with w + ln w = x, by Newton steps on ln w; within 1e-12 relative for x in [-700, 1e8].
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -403,7 +403,7 @@ def _noisy_table(output: Output) -> NoisyTable:
 _STEP = 0.25
 # The most numbers in the matrix by which margins sharpen an answer by many groups.
 _MOST_NUMBERS = 20_000_000
-_ROUNDS = 5
+_ROUNDS = 20
 # The least tau, see `rake_pairs`.
 _LEAST_TAU = 0.01
 
@@ -700,29 +700,43 @@ def _sum_by(places: Any, weights: Floats, count: int) -> Floats:
 
 
 def rake_pairs(
-    table: Floats, chosen: Sequence[int], shares: Sequence[Floats], loose: Mapping[tuple[int, ...], NoisyTable]
+    table: Floats,
+    chosen: Sequence[int],
+    shares: Sequence[Floats],
+    loose: Mapping[tuple[int, ...], NoisyTable],
+    known: Collection[tuple[int, ...]],
 ) -> Floats:
     """Return a model's table moved towards the measured pairs of its columns that the model does not know (`loose`).
+
+    The pairs of columns that are in a table of those `known` keep the model's counts: else what is raked to one pair would be
+    lost to them.
 
     A pair's cells are taken to lie about the model's m with variance tau m, tau by empirical Bayes as in the fit; what the
     measurement says beyond the columns' own counts is taken over by as much as it shows above its noise, by proportional
     fitting (Deming & Stephan 1940). `shares` give for each column the share of each code in each class.
     """
-    targets: list[tuple[int, int, Floats]] = []
-    for i, j in itertools.combinations(range(len(chosen)), 2):
+    targets: list[tuple[tuple[int, ...], Floats]] = []
+    pairs = list(itertools.combinations(range(len(chosen)), 2))
+    for i, j in pairs:
         pair = (min(chosen[i], chosen[j]), max(chosen[i], chosen[j]))
         if pair in loose and min(table.shape[i], table.shape[j]) > 1:
             noisy = loose[pair]
             cells = noisy.cells if chosen[i] < chosen[j] else noisy.cells.T
             squares = [np.square(shares[axis]).sum(axis=0) for axis in (i, j)]
             counts = shares[i].T @ cells @ shares[j]
-            targets.append((i, j, _target(_margin(table, i, j), counts, noisy.variance * np.outer(*squares))))
+            target = _target(_margin(table, (i, j)), counts, noisy.variance * np.outer(*squares))
+            targets.append(((i, j), target))
+    if not targets:
+        return table
+    if len(chosen) > 2:
+        kept = [p for p in pairs if any({chosen[axis] for axis in p} <= set(columns) for columns in known)]
+        targets += [(axes, _margin(table, axes)) for axes in [*kept, *((axis,) for axis in range(len(chosen)))]]
     raked = table
-    for _ in range(_ROUNDS if len(targets) > 1 else len(targets)):
-        for i, j, target in targets:
-            now = _margin(raked, i, j)
-            ratio = np.divide(target, now, out=np.ones_like(now), where=now > 1e-9)
-            raked = raked * ratio.reshape([n if axis in (i, j) else 1 for axis, n in enumerate(table.shape)])
+    for _ in range(_ROUNDS if len(targets) > 1 else 1):
+        for axes, target in targets:
+            now = _margin(raked, axes)
+            ratio = np.divide(target, now, out=np.ones_like(now), where=now > 0.0)
+            raked = raked * ratio.reshape([n if axis in axes else 1 for axis, n in enumerate(table.shape)])
     return raked
 
 
@@ -737,13 +751,15 @@ def _target(means: Floats, measured: Floats, variance: Floats) -> Floats:
     tau = max((float(np.square(beyond).sum()) - free * float(variance.sum())) / (free * total), _LEAST_TAU)
     prior = tau * (means + np.outer(rows, columns) / total) / 2.0
     target = np.maximum(means + beyond * prior / (prior + np.maximum(variance, 1e-12)), 1e-9 * means)
+    # No raking brings rows to a cell where the model has none.
+    target = np.where(means > 0.0, target, 0.0)
     for _ in range(_ROUNDS):
         target = target * (rows / np.maximum(target.sum(axis=1), 1e-9))[:, None]
         target = target * (columns / np.maximum(target.sum(axis=0), 1e-9))
     return np.asarray(target, dtype=np.float64)
 
 
-def _margin(table: Floats, i: int, j: int) -> Floats:
-    """Return the sums over all axes but two, i < j."""
-    sums: Floats = table.sum(axis=tuple(a for a in range(table.ndim) if a not in (i, j)))
+def _margin(table: Floats, axes: Sequence[int]) -> Floats:
+    """Return the sums over all axes but some, which rise."""
+    sums: Floats = table.sum(axis=tuple(a for a in range(table.ndim) if a not in axes))
     return sums

@@ -101,16 +101,17 @@ def refine_rows(
     targets: Mapping[Pair, Floats],
     rng: Rng,
     *,
+    counts: Sequence[Floats] = (),
     wider: Mapping[tuple[int, ...], Floats] | None = None,
     together: Collection[Pair] = (),
 ) -> list[Codes]:
     """Return the rows, some with a code changed in some columns, so that pairs occur about as often as `targets` expect.
 
-    So do the sets of three columns and more of `wider`. With R the rows in a cell less those expected, a row that goes from
-    code v of a column to t changes the sum of w R^2 by the sum over the tables of the column of w_t (2 R_t + 1) -
-    w_v (2 R_v - 1): it goes where that is least, if it is below 0. Few rows move by the same residuals, and fewer from sweep
-    to sweep, so that they do not all fill the same cells. The weights w are 1, but for pairs of columns that rise or fall
-    `together`: see `_weights`.
+    So do the sets of three columns and more of `wider`, and the codes of each column, by `counts`. With R the rows in a cell
+    less those expected, a row that goes from code v of a column to t changes the sum of w R^2 by the sum over the tables of
+    the column of w_t (2 R_t + 1) - w_v (2 R_v - 1): it goes where that is least, if it is below 0. Few rows move by the same
+    residuals, and fewer from sweep to sweep, so that they do not all fill the same cells. The weights w are 1, but for pairs
+    of columns that rise or fall `together`: see `_weights`.
     """
     refined = [np.array(c) for c in codes]
     rows = len(refined[0]) if refined else 0
@@ -124,6 +125,10 @@ def refine_rows(
                 continue
             tables = [targets[c, column] if c < column else targets[column, c].T for c in others]
             beside = [refined[c] for c in others]
+            # Pairs that disagree about a column would move its own counts, which are better known than either.
+            if counts:
+                beside.append(np.zeros(rows, dtype=np.int64))
+                tables.append(counts[column][None, :])
             for columns, table in (wider or {}).items():
                 if column in columns:
                     place = columns.index(column)
