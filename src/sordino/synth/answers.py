@@ -96,25 +96,38 @@ def answer_question(
     allowed: Any = 1.0
     for rule in forbidden:
         allowed = allowed * rule.possible(grid.cells, by_name)
+    left = np.broadcast_to(_left_by_rules(parts, question.where, constraints, grid, by_name), grid.shape)
+    counts = _model_counts(parts, grid, allowed) * left
+    # Columns that only rules bring in have told which rows there are; the question, and how wrong its answer is, is of its own.
+    roots = [question_columns.dependencies[n][0] if n in question_columns.dependencies else n for n in names]
+    possible = allowed * left > 0.0
+    others = tuple(axis for axis, name in enumerate(grid.names) if name not in roots)
+    counts = counts.sum(axis=others)
+    possible = possible.any(axis=others)
+    grid = grid.keep([name for name in grid.names if name in roots])
     meets = 1.0 if question.where is None else evaluate_condition(question.where, grid.cells)[0]
-    meets = meets * _left_by_rules(parts, question.where, constraints, grid, by_name)
-    inside = np.ones(grid.shape) * meets * allowed
-    counts = _model_counts(parts, grid, allowed)
+    inside = meets * left.any(axis=others)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
     place = {c.name: i for i, c in enumerate(parts.columns)}
-    kind = kind_of(
-        [place[question_columns.dependencies[n][0] if n in question_columns.dependencies else n] for n in names],
-        parts.measured,
-    )
-    exact = not forbidden and _is_exact(question_columns)
+    kind = kind_of([place[n] for n in roots], parts.measured)
+    exact = _is_exact(question_columns)
     every_row = resolved.key_rows()
     # of the declared keys, those that a row meeting WHERE may have: a public fact, as for a table
     shown_groups = np.arange(len(every_row))
     if groups is not None and question.where is not None:
-        possible = np.broadcast_to(groups, grid.shape)[np.broadcast_to(meets, grid.shape) > 0]
-        shown_groups = np.unique(possible[possible >= 0])
+        met_groups = np.broadcast_to(groups, grid.shape)[inside > 0]
+        shown_groups = np.unique(met_groups[met_groups >= 0])
     sums = _Sums(
-        parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes, shown_groups, exact
+        parts,
+        grid,
+        [place[n] for n in grid.names],
+        counts * inside,
+        inside,
+        possible if forbidden else None,
+        groups,
+        sizes,
+        shown_groups,
+        exact,
     )
     rows = [every_row[i] for i in shown_groups]
     columns = [tuple(row[i] for row in rows) for i in range(len(question.groups))]
@@ -297,13 +310,17 @@ def _margin(table: Floats, axis: int) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """The cells of a question: the model's count of each, whether it is asked for, and its group; `kept` groups are shown."""
+    """The cells of a question: the model's count of each, whether it is asked for, and its group; `kept` groups are shown.
+
+    `possible` are the cells that rules leave rows in, None where no rule bears on the question.
+    """
 
     parts: ModelParts
     grid: ClassGrid
     chosen: Sequence[int]
     weight: Floats
     inside: Floats
+    possible: Any
     groups: Any
     sizes: int
     kept: Codes
@@ -354,6 +371,8 @@ class _Sums:
         if not self.exact or not self.chosen:
             return sums, deviation, known
         weights = np.broadcast_to(self.inside * values, self.grid.shape)
+        if self.possible is not None:
+            weights = weights * self.possible
         linear_question = Question(self.chosen, self.grid.members, weights, self.groups, len(known))
         rows = max(float(self.parts.field.tables[0].sum()), 1.0)
         missing = [column.missing for column in self.parts.columns]
@@ -361,6 +380,10 @@ class _Sums:
         measured = self.parts.counts.estimate(linear_question, keys)
         if measured is None:
             return sums, deviation, known
+        if self.possible is not None:
+            # The answer stays the model's, which keeps to the rules; the measured counts say how far off it can be.
+            beside = np.sqrt(np.square(measured[1]) + np.square(sums - measured[0]) + parted)
+            return sums, np.minimum(deviation, beside), known
         axes = zip(self.chosen, self.grid.members, strict=True)
         known[:] = len(self.chosen) == 1 or all(keys.aligned(*axis) for axis in axes)
         known &= parted == 0.0
@@ -371,8 +394,30 @@ class _Sums:
         return _sum_by_group(weight, self.groups, self.sizes)
 
     def _deviation(self, values: Any) -> Floats:
-        cell_weights = np.broadcast_to(self.inside * values, self.grid.shape)
+        cell_weights = self._fill_box(np.broadcast_to(self.inside * values, self.grid.shape))
         return self.parts.errors.deviation(self.chosen, self.grid.members, cell_weights, self.groups, self.sizes)
+
+    def _fill_box(self, weights: Floats) -> Floats:
+        """Return, by group, the weights within the smallest box of classes around the cells that rules leave rows in.
+
+        Neither the table nor the model has rows in the cells that rules forbid, so the error of a weighted sum of counts is the
+        same whatever weights those cells have. The law of errors is of boxes as `contrasts` asks of them, and takes columns as
+        independent: by it a box less its forbidden cells would be a small part of the rows where all of them are.
+        """
+        if self.possible is None:
+            return weights
+        shape = self.grid.shape
+        places = np.zeros(shape, dtype=np.int64) if self.groups is None else np.broadcast_to(self.groups, shape)
+        cells = np.flatnonzero((weights != 0.0) & (places >= 0))
+        places = places.ravel()[cells]
+        possible = self.possible.ravel()[cells]
+        in_box = np.ones(len(cells), dtype=bool)
+        for size, classes in zip(shape, np.unravel_index(cells, shape) if shape else (), strict=True):
+            slices = places * size + classes
+            in_box &= np.bincount(slices, possible, minlength=1)[slices] > 0.0
+        box = np.zeros(weights.size)
+        box[cells[in_box]] = weights.ravel()[cells[in_box]]
+        return box.reshape(shape)
 
     def _coupled(self, values: Any) -> Floats:
         """Return, by group, the variance of what dependence within the cells of measured pairs adds."""
@@ -423,7 +468,7 @@ class _Sums:
     def _parted(self, values: Any) -> Floats:
         """Return, by group, the variance of what parted runs miss: a condition meets a share of their rows."""
         shape = self.grid.shape
-        inside = np.broadcast_to(self.inside, shape)
+        inside = np.broadcast_to(self.inside if self.possible is None else self.inside * self.possible, shape)
         weight = np.broadcast_to(self.weight * values, shape)
         variance = np.zeros(self.sizes if self.groups is not None else 1)
         for axis, (column, member) in enumerate(zip(self.chosen, self.grid.members, strict=True)):
