@@ -148,6 +148,70 @@ def test_intervals_of_answers_cover(name: str, epsilon: str) -> None:
         assert width <= WIDE.get((name, epsilon), 9) * error + 2, kind
 
 
+# Columns that rules of each kind join, and the rules.
+RULED = {
+    "equal": [("above", "living"), ("basement", "living"), ("above", "basement")],
+    "order": [("start", "end")],
+    "blank": [("age", "income")],
+    "never": [("age", "hours"), ("hours", "income")],
+    "one column": [(name,) for name in ("above", "living", "start", "end", "age", "income", "hours")],
+}
+
+
+def _ruled(size: int) -> tuple[sd.Domain, dict[str, Any], list[synth.Rule]]:
+    """Return a table of columns of about `size` values that keep to a sum, an order, a blank and a condition no row meets."""
+    rng = np.random.default_rng(5)
+    above = rng.integers(0, size, ROWS)
+    basement = np.where(rng.random(ROWS) < 0.5, 0, rng.integers(0, size, ROWS))
+    start = rng.integers(0, size, ROWS)
+    age = rng.integers(0, 2 * size, ROWS)
+    young = age < size // 3
+    hours = np.where(young, 0, np.minimum(rng.poisson(size / 2, ROWS), size))
+    keys = {
+        "above": above,
+        "basement": basement,
+        "living": above + basement,
+        "start": start,
+        "end": np.minimum(start + rng.geometric(0.15, ROWS) - 1, 2 * size),
+        "age": age,
+        "hours": hours,
+        "income": np.where(young, -1, np.minimum(rng.gamma(2.0, size / 6, ROWS) + hours / 3, 2 * size).astype(np.int64)),
+    }
+    most = {n: size if n in ("above", "basement", "start", "hours") else 2 * size for n in keys}
+    domain = sd.Domain({n: sd.Integer(0, m, missing="keep" if n == "income" else "drop") for n, m in most.items()})
+    rules: list[synth.Rule] = [
+        synth.equal("above + basement", "living"),
+        synth.at_most("start", "end"),
+        synth.blank("income", when=f"age < {size // 3}"),
+        synth.never(f"age < {size // 3} and hours > 0"),
+    ]
+    return domain, keys, rules
+
+
+def ask_ruled(size: int, epsilon: str, seeds: range, questions: int) -> dict[str, tuple[float, float, float]]:
+    """Return, for each kind of rule, the coverage, mean half width and rms error of ranges of columns that it joins."""
+    domain, keys, rules = _ruled(size)
+    cache: dict[Any, Any] = {}
+    shown: dict[str, list[tuple[bool, float, float]]] = {kind: [] for kind in RULED}
+    for seed in seeds:
+        data = Source(domain, keys, sd.Rng.seeded(seed), cache=cache)
+        model = synth.fit(data, epsilon=epsilon, delta="1e-6", constraints=rules, rng=sd.Rng.seeded(seed))
+        rng = np.random.default_rng(seed)
+        for kind, joined in RULED.items():
+            for _ in range(questions):
+                question = Selection()
+                kept = np.ones(ROWS, dtype=bool)
+                for name in joined[rng.integers(len(joined))]:
+                    low, high = sorted(rng.choice(keys[name][keys[name] >= 0], 2).tolist())
+                    question = question.where(col(name).is_between(low, high))
+                    kept &= (keys[name] >= low) & (keys[name] <= high)
+                answer = model.answer(question.agg(sd.count()))
+                low, high = answer.interval(0.95)
+                shown[kind].append((low <= kept.sum() <= high, (high - low) / 2, (answer.value - kept.sum()) ** 2))
+    means = {k: np.mean(np.array(v, dtype=np.float64), axis=0) for k, v in shown.items()}
+    return {k: (float(m[0]), float(m[1]), float(np.sqrt(m[2]))) for k, m in means.items()}
+
+
 Wide = dict[str, tuple[Any, tuple[int, int]]]
 
 

@@ -9,7 +9,7 @@ import datetime
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as default
 from fractions import Fraction
 from typing import Any
@@ -92,7 +92,9 @@ def answer_question(
         tuple(predicates_of(question.where)),
         functional_dependencies(constraints, by_name),
     )
-    grid, forbidden, notes = _apply_constraints(question_columns, names, constraints)
+    grid, forbidden, notes, held = _apply_constraints(question_columns, names, constraints)
+    if not held:
+        parts = replace(parts, errors=parts.errors.without_rules(float(parts.field.tables[0].sum())))
     allowed: Any = 1.0
     for rule in forbidden:
         allowed = allowed * rule.possible(grid.cells, by_name)
@@ -210,11 +212,11 @@ def _is_exact(question_columns: _Columns) -> bool:
 
 def _apply_constraints(
     question_columns: _Columns, names: Sequence[str], constraints: Sequence[Rule]
-) -> tuple[ClassGrid, list[Rule], tuple[str, ...]]:
-    """Return a grid for the question and the rules on its columns, those rules, and notes on the ones left out.
+) -> tuple[ClassGrid, list[Rule], tuple[str, ...], bool]:
+    """Return a grid for the question and the rules on its columns, those rules, notes on the ones left out, and if all is held.
 
     Of a rule that joins too many values, what it says of the question's own columns is kept to, the others holding
-    whatever they may.
+    whatever they may. Then not all is held that rules say of two of the question's columns together.
     """
     grid = question_columns.grid(names, [])
     touched = set(grid.names)
@@ -222,6 +224,7 @@ def _apply_constraints(
     asked = list(names)
     rules: list[Rule] = []
     notes: list[str] = []
+    held = True
     for rule in expand_rules(constraints):
         roots = {dependencies[n][0] if n in dependencies else n for n in rule.names}
         if isinstance(rule, Determines) or touched.isdisjoint(roots):
@@ -231,6 +234,7 @@ def _apply_constraints(
         if math.prod(wider.shape) > _MOST_CELLS:
             wider_names = list(names)
             wider = question_columns.grid(names, [*rules, rule])
+            held = held and len(touched & roots) < 2
             partly = not rule.predicates() and len(set(rule.names) & set(asked)) > 1
             if math.prod(wider.shape) > _MOST_CELLS or not partly:
                 notes.append(f"not held in this answer: {rule.describe()}, which joins too many values")
@@ -238,7 +242,7 @@ def _apply_constraints(
         names = wider_names
         grid = wider
         rules.append(rule)
-    return grid, rules, tuple(dict.fromkeys(notes))
+    return grid, rules, tuple(dict.fromkeys(notes)), held
 
 
 def _left_by_rules(

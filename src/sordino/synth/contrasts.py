@@ -56,6 +56,9 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
     scale * unit + noise, with the noise of asking known. Each order's scale is its mean under the likelihood of its
     contrasts as normal: over a prior log-uniform between half the rows (what a smooth model of a sample misses) and their
     square, or, for columns' own counts, whose noise is known, one about 1 with a flat tail above.
+
+    The tables are compared with the model before rules are applied, and answers come after. So columns that one rule joins, and
+    that no table was measured of, tell nothing of others: what such a rule adds, answers have.
     """
     columns = tuple(_column_noise(fitted, within, c) for c in range(len(fitted.compressed.columns)))
     contrasts = list(_contrasts(session, fitted, within, columns))
@@ -66,7 +69,9 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
     wide = np.geomspace(0.5 * rows, max(rows, 2.0) ** 2, 120)
     orders: dict[int, list[Contrast]] = {n: [c for c in contrasts if len(c[0]) == n] for n in (1, 2, 3)}
     measured_pairs = [c for c in orders[2] if any(set(c[0]) <= set(m) for m in measured)]
-    other_pairs = [c for c in orders[2] if c not in measured_pairs]
+    joined = () if session.rules is None else session.rules.joined([c.name for c in fitted.compressed.columns])
+    other_pairs = _without_joined([c for c in orders[2] if c not in measured_pairs], joined)
+    triples = _without_joined(orders[3], joined)
     flat = np.ones(len(wide))
     measured_pairs, other_pairs = (one if len(one) >= _FEW else orders[2] for one in (measured_pairs, other_pairs))
     return ErrorLaw(
@@ -75,9 +80,14 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
         own=_scale(orders[1], column_scales, about),
         measured=_scale(measured_pairs, wide, flat),
         unmeasured=_scale(other_pairs, wide, flat),
-        higher=_scale(orders[3], wide, flat),
+        higher=_scale(triples if len(triples) >= _FEW else orders[3], wide, flat),
         rows=fitted.one_way.rows_deviation,
     )
+
+
+def _without_joined(contrasts: Sequence[Contrast], joined: Sequence[frozenset[int]]) -> list[Contrast]:
+    """Return the contrasts whose columns no one rule joins."""
+    return [c for c in contrasts if not any(joint_columns.issuperset(c[0]) for joint_columns in joined)]
 
 
 def infer_errors(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,13 @@ class ErrorLaw:
         np.maximum.at(largest, weighted.groups, np.abs(weighted.values))
         deviations: Floats = np.sqrt(_WIDER * self._variance(weighted, chosen) + _STEP * np.square(largest))
         return deviations
+
+    def without_rules(self, count: float) -> ErrorLaw:
+        """Return the law for columns that a rule joins which an answer does not hold: they may depend on each other wholly.
+
+        With the mean square contingency phi^2, the n = `count` rows add at most n phi ||f_ij|| (Cauchy and Schwarz): t is n^2 at phi = 1.
+        """
+        return replace(self, unmeasured=max(self.unmeasured, count**2))
 
     def typical(self, kind: str) -> float:
         """Return the deviation of a count of half of the rows by conditions of a kind, alike, on an average column."""
