@@ -36,6 +36,7 @@ from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import KeyShares, MeasuredCounts, NoisyTable, Question, rake_pairs
 from sordino.synth.one_way_marginals import DomainCompression
+from sordino.synth.rule_cells import rule_cells
 from sordino.synth.rules import Determines, Linear, Rule, expand_rules, functional_dependencies
 
 # What post-processing costs.
@@ -93,8 +94,6 @@ def answer_question(
         functional_dependencies(constraints, by_name),
     )
     grid, forbidden, notes, held = _apply_constraints(question_columns, names, constraints)
-    if not held:
-        parts = replace(parts, errors=parts.errors.without_rules(float(parts.field.tables[0].sum())))
     allowed: Any = 1.0
     for rule in forbidden:
         allowed = allowed * rule.possible(grid.cells, by_name)
@@ -111,6 +110,11 @@ def answer_question(
     inside = meets * left.any(axis=others)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
     place = {c.name: i for i, c in enumerate(parts.columns)}
+    if constraints:
+        cells = rule_cells(constraints, parts.columns)
+        joined = () if cells is None else cells.joined([c.name for c in parts.columns])
+        errors = parts.errors.under_rules(joined, loose=not held, count=float(parts.field.tables[0].sum()))
+        parts = replace(parts, errors=errors)
     kind = kind_of([place[n] for n in roots], parts.measured)
     exact = _is_exact(question_columns)
     every_row = resolved.key_rows()
@@ -418,7 +422,7 @@ class _Sums:
         in_box = np.ones(len(cells), dtype=bool)
         for size, classes in zip(shape, np.unravel_index(cells, shape) if shape else (), strict=True):
             slices = places * size + classes
-            in_box &= np.bincount(slices, possible, minlength=1)[slices] > 0.0
+            in_box &= np.bincount(slices, possible)[slices] > 0.0
         box = np.zeros(weights.size)
         box[cells[in_box]] = weights.ravel()[cells[in_box]]
         return box.reshape(shape)
