@@ -175,7 +175,7 @@ def _ruled(size: int) -> tuple[sd.Domain, dict[str, Any], list[synth.Rule]]:
         "end": np.minimum(start + rng.geometric(0.15, ROWS) - 1, 2 * size),
         "age": age,
         "hours": hours,
-        "income": np.where(young, -1, np.minimum(rng.gamma(2.0, size / 6, ROWS) + hours / 3, 2 * size).astype(np.int64)),
+        "income": np.where(young, 2 * size + 1, np.minimum(rng.gamma(2.0, size / 6, ROWS) + hours / 3, 2 * size).astype(np.int64)),
     }
     most = {n: size if n in ("above", "basement", "start", "hours") else 2 * size for n in keys}
     domain = sd.Domain({n: sd.Integer(0, m, missing="keep" if n == "income" else "drop") for n, m in most.items()})
@@ -202,7 +202,7 @@ def ask_ruled(size: int, epsilon: str, seeds: range, questions: int) -> dict[str
                 question = Selection()
                 kept = np.ones(ROWS, dtype=bool)
                 for name in joined[rng.integers(len(joined))]:
-                    low, high = sorted(rng.choice(keys[name][keys[name] >= 0], 2).tolist())
+                    low, high = sorted(rng.choice(keys[name][keys[name] <= 2 * size], 2).tolist())
                     question = question.where(col(name).is_between(low, high))
                     kept &= (keys[name] >= low) & (keys[name] <= high)
                 answer = model.answer(question.agg(sd.count()))

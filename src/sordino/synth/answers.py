@@ -378,9 +378,7 @@ class _Sums:
         known = np.zeros(self.sizes if self.groups is not None else 1, dtype=bool)
         if not self.exact or not self.chosen:
             return sums, deviation, known
-        weights = np.broadcast_to(self.inside * values, self.grid.shape)
-        if self.possible is not None:
-            weights = weights * self.possible
+        weights = self._fill_box(np.broadcast_to(self.inside * values, self.grid.shape))
         linear_question = Question(self.chosen, self.grid.members, weights, self.groups, len(known))
         rows = max(float(self.parts.field.tables[0].sum()), 1.0)
         missing = [column.missing for column in self.parts.columns]
@@ -388,13 +386,15 @@ class _Sums:
         measured = self.parts.counts.estimate(linear_question, keys)
         if measured is None:
             return sums, deviation, known
-        if self.possible is not None:
-            # The answer stays the model's, which keeps to the rules; the measured counts say how far off it can be.
+        if self.possible is not None and len(self.chosen) == 1:
+            # Rules tie columns' counts together, as many blanks as rows that have none: the answer stays the model's, which holds
+            # to that. Of measured counts m with deviation s, it lies (s^2 + (answer - m)^2)^(1/2) from the table at most, on
+            # average, where nothing else is known (a flat prior); the law of errors may know better.
             beside = np.sqrt(np.square(measured[1]) + np.square(sums - measured[0]) + parted)
             return sums, np.minimum(deviation, beside), known
         axes = zip(self.chosen, self.grid.members, strict=True)
         known[:] = len(self.chosen) == 1 or all(keys.aligned(*axis) for axis in axes)
-        known &= parted == 0.0
+        known &= (parted == 0.0) & (self.possible is None)
         return measured[0], np.sqrt(np.square(measured[1]) + parted), known
 
     def _sum(self, values: Any) -> Floats:
