@@ -102,12 +102,15 @@ def answer_question(
     # Columns that only rules bring in have told which rows there are; the question, and how wrong its answer is, is of its own.
     roots = [question_columns.dependencies[n][0] if n in question_columns.dependencies else n for n in names]
     possible = allowed * left > 0.0
+    # No rule binds a row that lacks a column of it, but there are none of these in a column that no row lacks.
+    for name in set(grid.names) & set(_present(parts)):
+        possible = possible & ~grid.cells[name].missing
     others = tuple(axis for axis, name in enumerate(grid.names) if name not in roots)
     counts = counts.sum(axis=others)
     possible = possible.any(axis=others)
     grid = grid.keep([name for name in grid.names if name in roots])
     meets = 1.0 if question.where is None else evaluate_condition(question.where, grid.cells)[0]
-    inside = meets * left.any(axis=others)
+    inside: Floats = np.asarray(meets * left.any(axis=others), dtype=np.float64)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
     place = {c.name: i for i, c in enumerate(parts.columns)}
     if constraints:
@@ -260,15 +263,18 @@ def _left_by_rules(
 
     Runs of values meet comparisons of columns by their middles: a rule knows more of what lies within.
     """
-    present = [
-        c.name for c, within in zip(parts.columns, parts.within, strict=True) if not c.missing or within[-1] == 0.0
-    ]
+    present = _present(parts)
     left: Any = 1.0
     for rule in expand_rules(constraints):
         if isinstance(rule, Linear):
             for condition in conjuncts(where):
                 left = left * ~np.asarray(rule.rules_out(condition, grid.cells, columns, present))
     return left
+
+
+def _present(parts: ModelParts) -> list[str]:
+    """Return the columns that no row of the model lacks."""
+    return [c.name for c, within in zip(parts.columns, parts.within, strict=True) if not c.missing or within[-1] == 0.0]
 
 
 def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:
@@ -378,7 +384,8 @@ class _Sums:
         known = np.zeros(self.sizes if self.groups is not None else 1, dtype=bool)
         if not self.exact or not self.chosen:
             return sums, deviation, known
-        weights = self._fill_box(np.broadcast_to(self.inside * values, self.grid.shape))
+        # The model, fitted to codes and then to rules, strays from what was measured: twice its noise, under an order.
+        weights = self._unruled(np.broadcast_to(self.inside * values, self.grid.shape))
         linear_question = Question(self.chosen, self.grid.members, weights, self.groups, len(known))
         rows = max(float(self.parts.field.tables[0].sum()), 1.0)
         missing = [column.missing for column in self.parts.columns]
@@ -386,15 +393,9 @@ class _Sums:
         measured = self.parts.counts.estimate(linear_question, keys)
         if measured is None:
             return sums, deviation, known
-        if self.possible is not None and len(self.chosen) == 1:
-            # Rules tie columns' counts together, as many blanks as rows that have none: the answer stays the model's, which holds
-            # to that. Of measured counts m with deviation s, it lies (s^2 + (answer - m)^2)^(1/2) from the table at most, on
-            # average, where nothing else is known (a flat prior); the law of errors may know better.
-            beside = np.sqrt(np.square(measured[1]) + np.square(sums - measured[0]) + parted)
-            return sums, np.minimum(deviation, beside), known
         axes = zip(self.chosen, self.grid.members, strict=True)
         known[:] = len(self.chosen) == 1 or all(keys.aligned(*axis) for axis in axes)
-        known &= (parted == 0.0) & (self.possible is None)
+        known &= parted == 0.0
         return measured[0], np.sqrt(np.square(measured[1]) + parted), known
 
     def _sum(self, values: Any) -> Floats:
@@ -402,30 +403,21 @@ class _Sums:
         return _sum_by_group(weight, self.groups, self.sizes)
 
     def _deviation(self, values: Any) -> Floats:
-        cell_weights = self._fill_box(np.broadcast_to(self.inside * values, self.grid.shape))
+        cell_weights = self._unruled(np.broadcast_to(self.inside * values, self.grid.shape))
         return self.parts.errors.deviation(self.chosen, self.grid.members, cell_weights, self.groups, self.sizes)
 
-    def _fill_box(self, weights: Floats) -> Floats:
-        """Return, by group, the weights within the smallest box of classes around the cells that rules leave rows in.
+    def _unruled(self, weights: Floats) -> Floats:
+        """Return the weights of counts as if no rule were, but for groups in which rules leave no row: those have none.
 
         Neither the table nor the model has rows in the cells that rules forbid, so the error of a weighted sum of counts is the
-        same whatever weights those cells have. The law of errors is of boxes as `contrasts` asks of them, and takes columns as
-        independent: by it a box less its forbidden cells would be a small part of the rows where all of them are.
+        same whatever weights those cells have. The law of errors is of conditions on columns as `contrasts` asks of them, and takes
+        columns as independent: by it the cells that a rule leaves would be a small part of the rows where all of them are.
         """
         if self.possible is None:
             return weights
-        shape = self.grid.shape
-        places = np.zeros(shape, dtype=np.int64) if self.groups is None else np.broadcast_to(self.groups, shape)
-        cells = np.flatnonzero((weights != 0.0) & (places >= 0))
-        places = places.ravel()[cells]
-        possible = self.possible.ravel()[cells]
-        in_box = np.ones(len(cells), dtype=bool)
-        for size, classes in zip(shape, np.unravel_index(cells, shape) if shape else (), strict=True):
-            slices = places * size + classes
-            in_box &= np.bincount(slices, possible)[slices] > 0.0
-        box = np.zeros(weights.size)
-        box[cells[in_box]] = weights.ravel()[cells[in_box]]
-        return box.reshape(shape)
+        asked = np.broadcast_to((weights != 0.0) & self.possible, weights.shape)
+        left = _sum_by_group(asked.astype(np.float64), self.groups, self.sizes) > 0.0
+        return weights * (left[np.maximum(self.groups, 0)] if self.groups is not None else float(left[0]))
 
     def _coupled(self, values: Any) -> Floats:
         """Return, by group, the variance of what dependence within the cells of measured pairs adds."""

@@ -165,6 +165,7 @@ def _contrasts(
     answers = session.measure(tables, session.left)
     for (chosen, halves), table in zip(random_tables, answers, strict=True):
         model = _model(fitted, within, chosen, halves)
+        residual = table.cells - model
         shares = [float((columns[c].share * h).sum()) for c, h in zip(chosen, halves, strict=True)]
         sides = [_standard(min(max(p, _EDGE), 1.0 - _EDGE)) for p in shares]
         for order in range(1, len(chosen) + 1):
@@ -177,11 +178,12 @@ def _contrasts(
                     of_sides = columns[chosen[part[0]]].by_class(halves[part[0]], 2)
                     unit = float(of_sides.spread(sides[part[0]], np.arange(2), np.zeros(2, dtype=np.int64), 1)[0])
                 columns_of_part = tuple(chosen[i] for i in part)
-                expected = float((model * weights).sum())
+                missed = float((residual * weights).sum())
                 ruled = _ruled(fitted, within, columns_of_part, [halves[i] for i in part])
                 if ruled is not None:
-                    expected = float((ruled * functools.reduce(np.multiply.outer, [sides[i] for i in part])).sum())
-                square = (float((table.cells * weights).sum()) - expected) ** 2
+                    of_part = functools.reduce(np.multiply.outer, [sides[i] for i in part])
+                    missed += float((model * weights).sum()) - float((ruled * of_part).sum())
+                square = missed**2
                 noise = table.variance * float(np.square(weights).sum())
                 yield columns_of_part, (square, unit, noise)
 
