@@ -410,7 +410,7 @@ class _Sums:
         """Return the weights of counts as if no rule were, but for groups in which rules leave no row: those have none.
 
         Neither the table nor the model has rows in the cells that rules forbid, so the error of a weighted sum of counts is the
-        same whatever weights those cells have. The law of errors is of conditions on columns as `contrasts` asks of them, and takes
+        same whatever weights those cells have. The law of errors is of conditions on columns, as `contrasts` asks, and takes
         columns as independent: by it the cells that a rule leaves would be a small part of the rows where all of them are.
         """
         if self.possible is None:

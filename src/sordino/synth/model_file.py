@@ -236,8 +236,9 @@ def _counts(header: Any, raw: dict[str, Any]) -> MeasuredCounts:
 def _errors(header: Any, measured: frozenset[tuple[int, ...]], raw: dict[str, Any]) -> ErrorLaw:
     count = sum(name.startswith("noise") for name in raw)
     columns = tuple(ColumnNoise(*(part.astype(np.float64) for part in raw[f"noise{i}"])) for i in range(count))
-    law = ErrorLaw(columns, measured, **{name: float(header[name]) for name in _SCALES})
-    return replace(law, joined=float(header["joined"])) if "joined" in header else law
+    own, among_measured, unmeasured, higher, rows = (float(header[name]) for name in _SCALES)
+    joined = float(header["joined"]) if "joined" in header else None
+    return ErrorLaw(columns, measured, own, among_measured, unmeasured, higher, rows, joined)
 
 
 def _arrays(parts: ModelParts) -> dict[str, Any]:
