@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -146,6 +146,113 @@ def test_intervals_of_answers_cover(name: str, epsilon: str) -> None:
     for kind, (share, width, error) in ask(name, epsilon, range(6), 20).items():
         assert share >= 0.84, kind
         assert width <= WIDE.get((name, epsilon), 9) * error + 2, kind
+
+
+# Columns that rules of each kind join, and the rules.
+RULED: dict[str, list[tuple[str, ...]]] = {
+    "equal": [("above", "living"), ("basement", "living"), ("above", "basement")],
+    "order": [("start", "end")],
+    "blank": [("age", "income")],
+    "never": [("age", "hours"), ("hours", "income")],
+    "one column": [(name,) for name in ("above", "living", "start", "end", "age", "income", "hours")],
+}
+
+
+def _ruled(size: int) -> tuple[sd.Domain, dict[str, Any], list[synth.Rule]]:
+    """Return a table of columns of about `size` values that keep to a sum, an order, a blank and a condition no row meets."""
+    rng = np.random.default_rng(5)
+    above = rng.integers(0, size, ROWS)
+    basement = np.where(rng.random(ROWS) < 0.5, 0, rng.integers(0, size, ROWS))
+    start = rng.integers(0, size, ROWS)
+    age = rng.integers(0, 2 * size, ROWS)
+    young = age < size // 3
+    hours = np.where(young, 0, np.minimum(rng.poisson(size / 2, ROWS), size))
+    pay = np.minimum(rng.gamma(2.0, size / 6, ROWS) + hours / 3, 2 * size).astype(np.int64)
+    keys = {
+        "above": above,
+        "basement": basement,
+        "living": above + basement,
+        "start": start,
+        "end": np.minimum(start + rng.geometric(0.15, ROWS) - 1, 2 * size),
+        "age": age,
+        "hours": hours,
+        "income": np.where(young, 2 * size + 1, pay),
+    }
+    most = {n: size if n in ("above", "basement", "start", "hours") else 2 * size for n in keys}
+    domain = sd.Domain({n: sd.Integer(0, m, missing="keep" if n == "income" else "drop") for n, m in most.items()})
+    rules: list[synth.Rule] = [
+        synth.equal("above + basement", "living"),
+        synth.at_most("start", "end"),
+        synth.blank("income", when=f"age < {size // 3}"),
+        synth.never(f"age < {size // 3} and hours > 0"),
+    ]
+    return domain, keys, rules
+
+
+def ask_ruled(size: int, epsilon: str, seeds: range, questions: int) -> dict[str, tuple[float, float, float]]:
+    """Return, for each kind of rule, the coverage, mean half width and rms error of ranges of columns that it joins."""
+    domain, keys, rules = _ruled(size)
+    cache: dict[Any, Any] = {}
+    shown: dict[str, list[tuple[bool, float, float]]] = {kind: [] for kind in RULED}
+    for seed in seeds:
+        data = Source(domain, keys, sd.Rng.seeded(seed), cache=cache)
+        model = synth.fit(data, epsilon=epsilon, delta="1e-6", constraints=rules, rng=sd.Rng.seeded(seed))
+        rng = np.random.default_rng(seed)
+        for kind, joined in RULED.items():
+            for _ in range(questions):
+                question = Selection()
+                kept = np.ones(ROWS, dtype=bool)
+                for name in joined[rng.integers(len(joined))]:
+                    low, high = sorted(rng.choice(keys[name][keys[name] <= 2 * size], 2).tolist())
+                    question = question.where(col(name).is_between(low, high))
+                    kept &= (keys[name] >= low) & (keys[name] <= high)
+                answer = model.answer(question.agg(sd.count()))
+                low, high = answer.interval(0.95)
+                shown[kind].append((low <= kept.sum() <= high, (high - low) / 2, (answer.value - kept.sum()) ** 2))
+    means = {k: np.mean(np.array(v, dtype=np.float64), axis=0) for k, v in shown.items()}
+    return {k: (float(m[0]), float(m[1]), float(np.sqrt(m[2]))) for k, m in means.items()}
+
+
+def _under_a_sum(questions: Sequence[tuple[str, ...]]) -> list[tuple[float, float]]:
+    """Return the errors, and the half widths, of ranges of columns that a sum or an order joins, in two fits at epsilon 1."""
+    domain, keys, rules = _ruled(10)
+    names = ("above", "basement", "living", "start", "end")
+    answers: list[tuple[float, float]] = []
+    for seed in (1, 2):
+        data = Source(sd.Domain({n: domain[n] for n in names}), {n: keys[n] for n in names}, sd.Rng.seeded(seed))
+        model = synth.fit(data, epsilon=1, delta="1e-6", constraints=rules[:2], rng=sd.Rng.seeded(seed))
+        for columns in questions:
+            question = Selection()
+            kept = np.ones(ROWS, dtype=bool)
+            for name in columns:
+                question = question.where(col(name).is_between(2, 8))
+                kept &= (keys[name] >= 2) & (keys[name] <= 8)
+            answer = model.answer(question.agg(sd.count()))
+            low, high = answer.interval(0.95)
+            answers.append((abs(float(answer.value) - int(kept.sum())), (high - low) / 2))
+    return answers
+
+
+def test_an_interval_under_a_rule_is_that_of_all_rows_that_keep_to_it() -> None:
+    """The law of errors took the few cells that a sum leaves for a few rows: half widths of 9 to 20 rows about 5,000."""
+    pairs = [("above", "living"), ("basement", "living"), ("above", "basement"), ("start", "end")]
+    for error, half in _under_a_sum(pairs):
+        assert 25 < half < 400
+        assert error <= 2 * half
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("epsilon", "fits", "questions"), [("1", 8, 10), ("10", 4, 20)])
+def test_intervals_under_rules_cover(epsilon: str, fits: int, questions: int) -> None:
+    """400 ranges of columns that a sum, an order, a blank or a condition joins: .97 and .98 when this was written, .91 and .85 before.
+
+    A kind is 80 questions of 4 to 8 noises a pair: .8 is about four binomial deviations below .95.
+    """
+    kinds = ask_ruled(30, epsilon, range(fits), questions)
+    for kind, (share, width, error) in kinds.items():
+        assert share >= 0.8, kind
+        assert width <= 8 * error + 2, kind
+    assert np.mean([share for share, _, _ in kinds.values()]) >= 0.94 - SLACK / 2
 
 
 Wide = dict[str, tuple[Any, tuple[int, int]]]

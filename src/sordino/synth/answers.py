@@ -8,8 +8,8 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from dataclasses import field as default
 from fractions import Fraction
 from typing import Any
@@ -36,6 +36,7 @@ from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import KeyShares, MeasuredCounts, NoisyTable, Question, rake_pairs
 from sordino.synth.one_way_marginals import DomainCompression
+from sordino.synth.rule_cells import rule_cells
 from sordino.synth.rules import Determines, Linear, Rule, expand_rules, functional_dependencies
 
 # What post-processing costs.
@@ -92,29 +93,50 @@ def answer_question(
         tuple(predicates_of(question.where)),
         functional_dependencies(constraints, by_name),
     )
-    grid, forbidden, notes = _apply_constraints(question_columns, names, constraints)
+    grid, forbidden, notes, held = _apply_constraints(question_columns, names, constraints)
     allowed: Any = 1.0
     for rule in forbidden:
         allowed = allowed * rule.possible(grid.cells, by_name)
+    left = np.broadcast_to(_left_by_rules(parts, question.where, constraints, grid, by_name), grid.shape)
+    cells = rule_cells(constraints, parts.columns)
+    joined = [] if cells is None else cells.joined([c.name for c in parts.columns])
+    counts = _model_counts(parts, grid, allowed, joined) * left
+    # Columns that only rules bring in have told which rows there are; the question, and how wrong its answer is, is of its own.
+    roots = [question_columns.root(name) for name in names]
+    possible = allowed * left > 0.0
+    # No rule binds a row that lacks a column of it, but there are none of these in a column that no row lacks.
+    for name in set(grid.names) & set(_present(parts)):
+        possible = possible & ~grid.cells[name].missing
+    others = tuple(axis for axis, name in enumerate(grid.names) if name not in roots)
+    counts = counts.sum(axis=others)
+    possible = possible.any(axis=others)
+    grid = grid.keep([name for name in grid.names if name in roots])
     meets = 1.0 if question.where is None else evaluate_condition(question.where, grid.cells)[0]
-    meets = meets * _left_by_rules(parts, question.where, constraints, grid, by_name)
-    inside = np.ones(grid.shape) * meets * allowed
-    counts = _model_counts(parts, grid, allowed)
+    inside: Floats = np.asarray(meets * left.any(axis=others), dtype=np.float64)
     groups, sizes = _groups(question, parts.domain, grid.cells, [len(k.labels) for k in resolved.keys])
     place = {c.name: i for i, c in enumerate(parts.columns)}
-    kind = kind_of(
-        [place[question_columns.dependencies[n][0] if n in question_columns.dependencies else n] for n in names],
-        parts.measured,
-    )
-    exact = not forbidden and _is_exact(question_columns)
+    if constraints:
+        errors = parts.errors.under_rules(joined, loose=not held, count=float(parts.field.tables[0].sum()))
+        parts = replace(parts, errors=errors)
+    kind = kind_of([place[n] for n in roots], parts.measured)
+    exact = _is_exact(question_columns)
     every_row = resolved.key_rows()
     # of the declared keys, those that a row meeting WHERE may have: a public fact, as for a table
     shown_groups = np.arange(len(every_row))
     if groups is not None and question.where is not None:
-        possible = np.broadcast_to(groups, grid.shape)[np.broadcast_to(meets, grid.shape) > 0]
-        shown_groups = np.unique(possible[possible >= 0])
+        met_groups = np.broadcast_to(groups, grid.shape)[inside > 0]
+        shown_groups = np.unique(met_groups[met_groups >= 0])
     sums = _Sums(
-        parts, grid, [place[n] for n in grid.names], counts * inside, inside, groups, sizes, shown_groups, exact
+        parts,
+        grid,
+        [place[n] for n in grid.names],
+        counts * inside,
+        inside,
+        possible if forbidden else None,
+        groups,
+        sizes,
+        shown_groups,
+        exact,
     )
     rows = [every_row[i] for i in shown_groups]
     columns = [tuple(row[i] for row in rows) for i in range(len(question.groups))]
@@ -174,6 +196,10 @@ class _Columns:
     predicates: tuple[Node, ...]
     dependencies: Dependencies
 
+    def root(self, name: str) -> str:
+        """Return the column that a column follows from, or itself."""
+        return self.dependencies[name][0] if name in self.dependencies else name
+
     def grid(self, names: Sequence[str], rules: Sequence[Rule]) -> ClassGrid:
         """Return the grid of the question's columns and of rules."""
         predicates = [*self.predicates, *(p for rule in rules for p in rule.predicates())]
@@ -197,20 +223,20 @@ def _is_exact(question_columns: _Columns) -> bool:
 
 def _apply_constraints(
     question_columns: _Columns, names: Sequence[str], constraints: Sequence[Rule]
-) -> tuple[ClassGrid, list[Rule], tuple[str, ...]]:
-    """Return a grid for the question and the rules on its columns, those rules, and notes on the ones left out.
+) -> tuple[ClassGrid, list[Rule], tuple[str, ...], bool]:
+    """Return a grid for the question and the rules on its columns, those rules, notes on the ones left out, and if all is held.
 
     Of a rule that joins too many values, what it says of the question's own columns is kept to, the others holding
-    whatever they may.
+    whatever they may. Then not all is held that rules say of two of the question's columns together.
     """
     grid = question_columns.grid(names, [])
     touched = set(grid.names)
-    dependencies = question_columns.dependencies
     asked = list(names)
     rules: list[Rule] = []
     notes: list[str] = []
+    held = True
     for rule in expand_rules(constraints):
-        roots = {dependencies[n][0] if n in dependencies else n for n in rule.names}
+        roots = {question_columns.root(name) for name in rule.names}
         if isinstance(rule, Determines) or touched.isdisjoint(roots):
             continue
         wider_names = list(dict.fromkeys([*names, *rule.names]))
@@ -218,6 +244,7 @@ def _apply_constraints(
         if math.prod(wider.shape) > _MOST_CELLS:
             wider_names = list(names)
             wider = question_columns.grid(names, [*rules, rule])
+            held = held and len(touched & roots) < 2
             partly = not rule.predicates() and len(set(rule.names) & set(asked)) > 1
             if math.prod(wider.shape) > _MOST_CELLS or not partly:
                 notes.append(f"not held in this answer: {rule.describe()}, which joins too many values")
@@ -225,7 +252,7 @@ def _apply_constraints(
         names = wider_names
         grid = wider
         rules.append(rule)
-    return grid, rules, tuple(dict.fromkeys(notes))
+    return grid, rules, tuple(dict.fromkeys(notes)), held
 
 
 def _left_by_rules(
@@ -239,9 +266,7 @@ def _left_by_rules(
 
     Runs of values meet comparisons of columns by their middles: a rule knows more of what lies within.
     """
-    present = [
-        c.name for c, within in zip(parts.columns, parts.within, strict=True) if not c.missing or within[-1] == 0.0
-    ]
+    present = _present(parts)
     left: Any = 1.0
     for rule in expand_rules(constraints):
         if isinstance(rule, Linear):
@@ -250,8 +275,13 @@ def _left_by_rules(
     return left
 
 
-def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:
-    """Return the model's counts on the grid, with nothing where a constraint forbids rows."""
+def _present(parts: ModelParts) -> list[str]:
+    """Return the columns that no row of the model lacks."""
+    return [c.name for c, within in zip(parts.columns, parts.within, strict=True) if not c.missing or within[-1] == 0.0]
+
+
+def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any, joined: Sequence[Collection[int]]) -> Floats:
+    """Return the model's counts on the grid, with nothing where a constraint forbids rows; `joined` are its columns' places."""
     place = {c.name: i for i, c in enumerate(parts.columns)}
     column_places = [place[n] for n in grid.names]
     shares: list[Floats] = []
@@ -259,51 +289,92 @@ def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any) -> Floats:
         weights = np.zeros((parts.codes[column].size, size))
         np.add.at(weights, (parts.codes[column].codes, member), parts.within[column])
         shares.append(weights)
-    table = rake_pairs(
-        joint(parts.field, column_places, [c.size for c in parts.codes], shares), column_places, shares, parts.loose
-    )
-    return _restrict(table, allowed)
+    sizes = [c.size for c in parts.codes]
+    loose = parts.loose
+    tables = [*parts.measured, *(tuple(sorted(columns)) for columns in joined)]
+    held = [columns for columns in tables if parts.field.tree.home(columns, sizes) is not None]
+    table = rake_pairs(joint(parts.field, column_places, sizes, shares), column_places, shares, loose, held)
+    known = {tuple(a for a, c in enumerate(column_places) if c in columns) for columns in (*held, *loose)}
+    return _restrict(table, allowed, [axes for axes in known if len(axes) > 1], [_blocks(share) for share in shares])
 
 
-def _restrict(table: Floats, allowed: Any) -> Floats:
-    """Return counts with nothing where a rule forbids rows, and as many in each class of each column as before.
+def _blocks(shares: Floats) -> Codes:
+    """Return the block of each class: classes that share a code (codes x classes) are in one, and each code lies in one."""
+    block = np.arange(shares.shape[1])
+    for row in shares > 0.0:
+        joined = block[row]
+        if len(joined) > 1:
+            block[np.isin(block, joined)] = joined.min()
+    return np.unique(block, return_inverse=True)[1].ravel()
+
+
+def _restrict(table: Floats, allowed: Any, known: Sequence[tuple[int, ...]], blocks: Sequence[Codes]) -> Floats:
+    """Return counts with nothing where a rule forbids rows, and as many in each class of each axis as before.
 
     Where a sum follows from its terms and no table holds them together, the model has them as independent: of its cells a rule
     leaves those in which the sum is right, each weighted by the sum's own share once more. Fitted to the columns' counts again
-    (Deming and Stephan 1940), they are the terms' alone. Counts that no allowed cells have are met as far as they can be.
+    (Deming and Stephan 1940), they are the terms' alone. Axes whose columns are `known` together keep their counts too, block
+    by block, else a rule that joins one of them to a third would lose what the model knows: `blocks` are the classes among
+    which the model spreads rows as if columns were independent. Counts that no allowed cells have are met as far as they can be.
     """
     if np.all(allowed == 1.0):
         return table
-    margins = [_margin(table, axis) for axis in range(table.ndim)]
-    restricted: Floats = table * allowed
+    each = [np.arange(size) for size in table.shape]
+    alone = [((axis,), each) for axis in range(table.ndim)]
+    raked = _rake(table * allowed, [*((axes, blocks) for axes in known), *alone], table)
+    # Of counts that no table has together, those of the columns are known best.
+    raked = _rake(raked, alone, table) if known else raked
+    left = float(raked.sum())
+    return raked * (float(table.sum()) / left) if left > 0 else raked
+
+
+def _rake(table: Floats, kept: Sequence[tuple[Sequence[int], Sequence[Codes]]], like: Floats) -> Floats:
+    """Return a table raked to the counts that another has by block of some axes (`_margin`), where it has rows at all."""
+    total = float(like.sum())
+    margins = []
+    for axes, blocks in kept:
+        margin = np.where(_margin(table, axes, blocks) > 0.0, _margin(like, axes, blocks), 0.0)
+        margins.append(margin * (total / max(float(margin.sum()), 1e-300)))
+    raked = table.copy()
     for _ in range(_SWEEPS):
         farthest = 0.0
-        for axis, margin in enumerate(margins):
-            sums = _margin(restricted, axis)
-            factors = np.divide(margin, sums, out=np.ones(len(sums)), where=sums > 0.0)
-            restricted *= np.expand_dims(factors, [other for other in range(table.ndim) if other != axis])
+        for (axes, blocks), margin in zip(kept, margins, strict=True):
+            sums = _margin(raked, axes, blocks)
+            factors = np.divide(margin, sums, out=np.ones(sums.shape), where=sums > 0.0)
             farthest = max(farthest, float(np.abs(factors - 1.0).max(initial=0.0)))
+            for axis in axes:
+                factors = factors.take(blocks[axis], axis=axis)
+            raked *= factors
         if farthest < _NEAR:
             break
-    total = float(restricted.sum())
-    return restricted * (float(table.sum()) / total) if total > 0 else restricted
+    return raked
 
 
-def _margin(table: Floats, axis: int) -> Floats:
-    """Return the counts by class of one axis."""
-    sums: Floats = table.sum(axis=tuple(other for other in range(table.ndim) if other != axis))
+def _margin(table: Floats, axes: Sequence[int], blocks: Sequence[Codes]) -> Floats:
+    """Return the counts by block of some axes; the others are of one."""
+    sums: Floats = table.sum(axis=tuple(other for other in range(table.ndim) if other not in axes), keepdims=True)
+    for axis in axes:
+        size = int(blocks[axis].max()) + 1
+        if size < len(blocks[axis]):
+            member = np.zeros((len(blocks[axis]), size))
+            member[np.arange(len(member)), blocks[axis]] = 1.0
+            sums = np.moveaxis(np.tensordot(sums, member, axes=(axis, 0)), -1, axis)
     return sums
 
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """The cells of a question: the model's count of each, whether it is asked for, and its group; `kept` groups are shown."""
+    """The cells of a question: the model's count of each, whether it is asked for, and its group; `kept` groups are shown.
+
+    `possible` are the cells that rules leave rows in, None where no rule bears on the question.
+    """
 
     parts: ModelParts
     grid: ClassGrid
     chosen: Sequence[int]
     weight: Floats
     inside: Floats
+    possible: Any
     groups: Any
     sizes: int
     kept: Codes
@@ -353,7 +424,8 @@ class _Sums:
         known = np.zeros(self.sizes if self.groups is not None else 1, dtype=bool)
         if not self.exact or not self.chosen:
             return sums, deviation, known
-        weights = np.broadcast_to(self.inside * values, self.grid.shape)
+        # The model, fitted to codes and then to rules, strays from what was measured: twice its noise, under an order.
+        weights = self._unruled(np.broadcast_to(self.inside * values, self.grid.shape))
         linear_question = Question(self.chosen, self.grid.members, weights, self.groups, len(known))
         rows = max(float(self.parts.field.tables[0].sum()), 1.0)
         missing = [column.missing for column in self.parts.columns]
@@ -371,8 +443,21 @@ class _Sums:
         return _sum_by_group(weight, self.groups, self.sizes)
 
     def _deviation(self, values: Any) -> Floats:
-        cell_weights = np.broadcast_to(self.inside * values, self.grid.shape)
+        cell_weights = self._unruled(np.broadcast_to(self.inside * values, self.grid.shape))
         return self.parts.errors.deviation(self.chosen, self.grid.members, cell_weights, self.groups, self.sizes)
+
+    def _unruled(self, weights: Floats) -> Floats:
+        """Return the weights of counts as if no rule were, but for groups in which rules leave no row: those have none.
+
+        Neither the table nor the model has rows in the cells that rules forbid, so the error of a weighted sum of counts is the
+        same whatever weights those cells have. The law of errors is of conditions on columns, as `contrasts` asks, and takes
+        columns as independent: by it the cells that a rule leaves would be a small part of the rows where all of them are.
+        """
+        if self.possible is None:
+            return weights
+        asked = np.broadcast_to((weights != 0.0) & self.possible, weights.shape)
+        left = _sum_by_group(asked.astype(np.float64), self.groups, self.sizes) > 0.0
+        return weights * (left[np.maximum(self.groups, 0)] if self.groups is not None else float(left[0]))
 
     def _coupled(self, values: Any) -> Floats:
         """Return, by group, the variance of what dependence within the cells of measured pairs adds."""
@@ -423,7 +508,7 @@ class _Sums:
     def _parted(self, values: Any) -> Floats:
         """Return, by group, the variance of what parted runs miss: a condition meets a share of their rows."""
         shape = self.grid.shape
-        inside = np.broadcast_to(self.inside, shape)
+        inside = np.broadcast_to(self.inside if self.possible is None else self.inside * self.possible, shape)
         weight = np.broadcast_to(self.weight * values, shape)
         variance = np.zeros(self.sizes if self.groups is not None else 1)
         for axis, (column, member) in enumerate(zip(self.chosen, self.grid.members, strict=True)):

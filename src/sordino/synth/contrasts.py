@@ -56,6 +56,9 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
     scale * unit + noise, with the noise of asking known. Each order's scale is its mean under the likelihood of its
     contrasts as normal: over a prior log-uniform between half the rows (what a smooth model of a sample misses) and their
     square, or, for columns' own counts, whose noise is known, one about 1 with a flat tail above.
+
+    Where a rule joins the columns of a contrast, the model is taken as answers take it: held to the rule (`_ruled`). Such pairs
+    have a scale of their own where no table was measured of them: what the rule leaves open is not what other pairs miss.
     """
     columns = tuple(_column_noise(fitted, within, c) for c in range(len(fitted.compressed.columns)))
     contrasts = list(_contrasts(session, fitted, within, columns))
@@ -66,9 +69,14 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
     wide = np.geomspace(0.5 * rows, max(rows, 2.0) ** 2, 120)
     orders: dict[int, list[Contrast]] = {n: [c for c in contrasts if len(c[0]) == n] for n in (1, 2, 3)}
     measured_pairs = [c for c in orders[2] if any(set(c[0]) <= set(m) for m in measured)]
-    other_pairs = [c for c in orders[2] if c not in measured_pairs]
+    rules = () if session.rules is None else session.rules.joined([c.name for c in fitted.compressed.columns])
+    unmeasured = [c for c in orders[2] if c not in measured_pairs]
+    joined_pairs = [c for c in unmeasured if any(rule.issuperset(c[0]) for rule in rules)]
+    other_pairs = [c for c in unmeasured if c not in joined_pairs]
     flat = np.ones(len(wide))
-    measured_pairs, other_pairs = (one if len(one) >= _FEW else orders[2] for one in (measured_pairs, other_pairs))
+    measured_pairs, other_pairs, joined_pairs = (
+        one if len(one) >= _FEW else orders[2] for one in (measured_pairs, other_pairs, joined_pairs)
+    )
     return ErrorLaw(
         columns,
         measured,
@@ -77,6 +85,7 @@ def measure_errors(session: FitSession, fitted: FittedModel, within: Sequence[Fl
         unmeasured=_scale(other_pairs, wide, flat),
         higher=_scale(orders[3], wide, flat),
         rows=fitted.one_way.rows_deviation,
+        joined=_scale(joined_pairs, wide, flat) if rules else None,
     )
 
 
@@ -155,21 +164,28 @@ def _contrasts(
     tables = [ContingencyTable(tuple(encoded[c].axis(h) for c, h in zip(*one, strict=True))) for one in random_tables]
     answers = session.measure(tables, session.left)
     for (chosen, halves), table in zip(random_tables, answers, strict=True):
-        residual = table.cells - _model(fitted, within, chosen, halves)
+        model = _model(fitted, within, chosen, halves)
+        residual = table.cells - model
         shares = [float((columns[c].share * h).sum()) for c, h in zip(chosen, halves, strict=True)]
         sides = [_standard(min(max(p, _EDGE), 1.0 - _EDGE)) for p in shares]
         for order in range(1, len(chosen) + 1):
-            for part in itertools.combinations([i for i, n in enumerate(residual.shape) if n == 2], order):
+            for part in itertools.combinations([i for i, n in enumerate(model.shape) if n == 2], order):
                 weights = np.ones(())
-                for i, n in enumerate(residual.shape):
+                for i, n in enumerate(model.shape):
                     weights = np.multiply.outer(weights, sides[i] if i in part else np.ones(n))
                 unit = 1.0
                 if order == 1:
                     of_sides = columns[chosen[part[0]]].by_class(halves[part[0]], 2)
                     unit = float(of_sides.spread(sides[part[0]], np.arange(2), np.zeros(2, dtype=np.int64), 1)[0])
-                square = float((residual * weights).sum()) ** 2
+                columns_of_part = tuple(chosen[i] for i in part)
+                missed = float((residual * weights).sum())
+                ruled = _ruled(fitted, within, columns_of_part, [halves[i] for i in part])
+                if ruled is not None:
+                    of_part = functools.reduce(np.multiply.outer, [sides[i] for i in part])
+                    missed += float((model * weights).sum()) - float((ruled * of_part).sum())
+                square = missed**2
                 noise = table.variance * float(np.square(weights).sum())
-                yield tuple(chosen[i] for i in part), (square, unit, noise)
+                yield columns_of_part, (square, unit, noise)
 
 
 def _standard(share: float) -> Floats:
@@ -251,14 +267,45 @@ def _half(column: EncodedColumn, share: Floats, rng: Rng) -> Codes:
 
 def _model(fitted: FittedModel, within: Sequence[Floats], chosen: tuple[int, ...], halves: Sequence[Codes]) -> Floats:
     """Return the model's counts of a question's cells, outside and inside of each column's half."""
+    classes = _half_shares(fitted, within, chosen, halves)
+    cells = joint(fitted.field, chosen, fitted.compressed.sizes, classes)
+    return rake_pairs(cells, chosen, classes, fitted.outside, _known(fitted))
+
+
+def _ruled(
+    fitted: FittedModel, within: Sequence[Floats], chosen: tuple[int, ...], halves: Sequence[Codes]
+) -> Floats | None:
+    """Return the same where a rule joins the columns, that rule held; None where none does, or a table has them together.
+
+    A fitted table holds to rules already; columns that none has together are held to them in answers, and so are they here.
+    """
+    compressed = fitted.compressed
+    structure = compressed.structure
+    joined = structure.within(chosen) if len(chosen) == 2 else [c for c in [chosen] if c in structure.shares]
+    if len(chosen) < 2 or not joined or fitted.field.tree.home(chosen, compressed.sizes) is not None:
+        return None
+    sizes = compressed.sizes
+    table = joint(fitted.field, chosen, sizes, [np.eye(sizes[c]) for c in chosen])
+    cells = structure.apply(table, chosen, [compressed.counts[c] for c in chosen])
+    for axis, shares in enumerate(_half_shares(fitted, within, chosen, halves)):
+        cells = np.moveaxis(np.tensordot(cells, shares, axes=(axis, 0)), -1, axis)
+    return rake_pairs(cells, chosen, _half_shares(fitted, within, chosen, halves), fitted.outside, _known(fitted))
+
+
+def _known(fitted: FittedModel) -> list[tuple[int, ...]]:
+    """Return the tables measured, and those that rules are about, that a clique holds."""
+    tables = [*fitted.measured, *fitted.compressed.structure.shares]
+    return [columns for columns in tables if fitted.field.tree.home(columns, fitted.compressed.sizes) is not None]
+
+
+def _half_shares(
+    fitted: FittedModel, within: Sequence[Floats], chosen: Sequence[int], halves: Sequence[Codes]
+) -> list[Floats]:
+    """Return, by column, the share of each code outside and inside of its half."""
     classes: list[Floats] = []
     for c, half in zip(chosen, halves, strict=True):
         codes = fitted.compressed.codes[c]
         inside = codes.sum_by_code(within[c] * half)
         sides = [codes.sum_by_code(within[c]) - inside, inside] if half.any() else [codes.sum_by_code(within[c])]
         classes.append(np.stack(sides, axis=1))
-    cells = joint(fitted.field, chosen, fitted.compressed.sizes, classes)
-    sizes = fitted.compressed.sizes
-    held = [*fitted.measured, *fitted.compressed.structure.shares]
-    known = [columns for columns in held if fitted.field.tree.home(columns, sizes) is not None]
-    return rake_pairs(cells, chosen, classes, fitted.outside, known)
+    return classes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,20 @@ class ClassGrid:
     members: tuple[Codes, ...]
     shape: tuple[int, ...]
     cells: Mapping[str, ColumnCells]
+
+    def keep(self, names: Sequence[str]) -> ClassGrid:
+        """Return the grid of some of its columns, in its own order, with the cells that lie along them."""
+        axes = [axis for axis, name in enumerate(self.names) if name in names]
+        shape = tuple(self.shape[axis] for axis in axes)
+        cells: dict[str, ColumnCells] = {}
+        for name, one in self.cells.items():
+            along = tuple(one.keys.shape[axis] for axis in axes)
+            # A column along an axis that goes, goes with it.
+            if math.prod(along) == one.keys.size:
+                cells[name] = one.reshape(along)
+        return ClassGrid(
+            tuple(self.names[axis] for axis in axes), tuple(self.members[axis] for axis in axes), shape, cells
+        )
 
 
 def class_grid(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,8 @@ class ErrorLaw:
     A weighted count sum f(x) n(x) errs with variance  a sum_i V_i(f_i) + sum_ij t_ij ||f_ij||^2 + h ||f_more||^2  and what
     the number of rows adds. f_i = E[f | x_i] and ||f_S||^2, the variance of f's part of order S, are taken under
     independent columns; V_i is the known noise of the counts of column i. `own` is a, `measured` and `unmeasured` are the
-    t of a pair that was, or was not, measured, `higher` is h, and `rows` is the deviation of the number of rows.
+    t of a pair that was, or was not, measured, `joined` that of a pair which was not and which one of `rules` joins, `higher`
+    is h, and `rows` is the deviation of the number of rows.
     """
 
     columns: tuple[ColumnNoise, ...]
@@ -75,6 +76,8 @@ class ErrorLaw:
     unmeasured: float
     higher: float
     rows: float
+    joined: float | None = None
+    rules: frozenset[frozenset[int]] = frozenset()
 
     def deviation(
         self, chosen: Sequence[int], members: Sequence[Any], values: Floats, groups: Any = None, count: int = 1
@@ -94,6 +97,15 @@ class ErrorLaw:
         np.maximum.at(largest, weighted.groups, np.abs(weighted.values))
         deviations: Floats = np.sqrt(_WIDER * self._variance(weighted, chosen) + _STEP * np.square(largest))
         return deviations
+
+    def under_rules(self, joined: Iterable[frozenset[int]], *, loose: bool, count: float) -> ErrorLaw:
+        """Return the law for answers under rules, each of which joins the columns of one set in `joined`.
+
+        `loose` says that the answer does not hold all of them: the columns may depend on each other wholly. With the mean square
+        contingency phi^2, n = `count` rows then add at most n phi ||f_ij|| (Cauchy and Schwarz): t is n^2 at phi = 1.
+        """
+        scale = self.unmeasured if self.joined is None else self.joined
+        return replace(self, rules=frozenset(joined), joined=max(scale, count**2) if loose else scale)
 
     def typical(self, kind: str) -> float:
         """Return the deviation of a count of half of the rows by conditions of a kind, alike, on an average column."""
@@ -124,8 +136,11 @@ class ErrorLaw:
 
     def pair(self, one: int, other: int) -> float:
         """Return the variance of a pair's own part."""
-        is_measured = any(one in p and other in p for p in self.pairs)
-        return self.measured if is_measured else self.unmeasured
+        if any(one in p and other in p for p in self.pairs):
+            return self.measured
+        if self.joined is not None and any(one in rule and other in rule for rule in self.rules):
+            return self.joined
+        return self.unmeasured
 
 
 @dataclass(frozen=True, slots=True)

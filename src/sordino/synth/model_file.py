@@ -36,6 +36,8 @@ Stored = tuple[ModelParts, tuple[Rule, ...], dict[str, str]]
 
 # Format 3 has errors by column, pair and more; format 2 had a key of its own for missing cells.
 _FORMAT = "sordino model 3"
+# Only models under rules have it.
+_RULED = ("joined",)
 _LARGEST = 1 << 31
 _SCALES = ("own", "measured", "unmeasured", "higher", "rows")
 # What reading an altered archive may raise.
@@ -218,6 +220,7 @@ def _check_arrays(header: Any, raw: Mapping[str, Any], sizes: Sequence[int]) -> 
         _require(all(part in parts for n in range(len(wide) + 1) for part in itertools.combinations(wide, n)))
     variances = [v for _, v in header.get("loose", [])] + one_way + [*parts.values()]
     numbers = [*variances, *(header["errors"][name] for name in _SCALES)]
+    numbers += [header["errors"][name] for name in _RULED if name in header["errors"]]
     _require(all(type(n) in (int, float) and math.isfinite(n) and n >= 0 for n in numbers))
 
 
@@ -233,7 +236,9 @@ def _counts(header: Any, raw: dict[str, Any]) -> MeasuredCounts:
 def _errors(header: Any, measured: frozenset[tuple[int, ...]], raw: dict[str, Any]) -> ErrorLaw:
     count = sum(name.startswith("noise") for name in raw)
     columns = tuple(ColumnNoise(*(part.astype(np.float64) for part in raw[f"noise{i}"])) for i in range(count))
-    return ErrorLaw(columns, measured, **{name: float(header[name]) for name in _SCALES})
+    own, among_measured, unmeasured, higher, rows = (float(header[name]) for name in _SCALES)
+    joined = float(header["joined"]) if "joined" in header else None
+    return ErrorLaw(columns, measured, own, among_measured, unmeasured, higher, rows, joined)
 
 
 def _arrays(parts: ModelParts) -> dict[str, Any]:
@@ -260,7 +265,9 @@ def _header(parts: ModelParts, constraints: Sequence[Rule], facts: Mapping[str, 
         "one_way": [t.variance for t in parts.counts.one_way],
         "laplace": parts.counts.laplace,
         **({"parts": [[list(p), v] for p, v in parts.counts.parts.items()]} if parts.counts.parts else {}),
-        "errors": {name: getattr(parts.errors, name) for name in _SCALES},
+        "errors": {
+            name: getattr(parts.errors, name) for name in (*_SCALES, *_RULED) if getattr(parts.errors, name) is not None
+        },
         "constraints": [c.to_data() for c in constraints],
         "edges": {c.name: list(c.edges) for c in parts.columns if c.released and c.edges is not None},
         "heaps": {

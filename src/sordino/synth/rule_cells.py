@@ -116,6 +116,15 @@ class RuleCells:
         ]
         return Structure(shares, _implied(shares, sums))
 
+    def joined(self, names: Sequence[str]) -> list[frozenset[int]]:
+        """Return the places among `names` of the columns that each rule joins."""
+        place = {name: i for i, name in enumerate(names)}
+        roots = [
+            {self.dependencies[n][0] if n in self.dependencies else n for n in rule.names}
+            for rule in expand_rules(self.rules)
+        ]
+        return [frozenset(place[n] for n in some if n in place) for some in roots if len(some) > 1]
+
     def _share(
         self,
         rule: Rule,
