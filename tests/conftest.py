@@ -206,17 +206,31 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             args[place : place + 1] = files[begin:] + files[:begin]
 
 
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Collect no test that is marked deep where deep tests are left out: they are half, and each worker would make them."""
+    marks = getattr(obj, "pytestmark", [])
+    if collector.config.option.markexpr == "not deep" and any(mark.name == "deep" for mark in marks):
+        return []
+    return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Leave all but each n-th case of a test marked `each(n)` to the deep tests; make no case that is left out."""
+    mark = metafunc.definition.get_closest_marker("each")
+    if mark is not None:
+        for number, case in enumerate(metafunc._calls):
+            if number % mark.args[0]:
+                case.marks.append(pytest.mark.deep.mark)
+    if metafunc.config.option.markexpr == "not deep":
+        cases = [case for case in metafunc._calls if all(mark.name != "deep" for mark in case.marks)]
+        # Of a function without cases pytest makes one test: where all are deep one stays, which its mark leaves out.
+        metafunc._calls = cases or metafunc._calls[:1]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave all but each n-th case of a test marked `each(n)` to the deep tests."""
-    seen = Counter[str]()
-    for item in items:
-        mark = item.get_closest_marker("each")
-        if mark is not None:
-            test = item.nodeid.partition("[")[0]
-            if seen[test] % mark.args[0]:
-                item.add_marker("deep")
-            seen[test] += 1
+    """Order the tests of a worker by their shares."""
     label_attacks(items)
     # With --no-loadscope-reorder pytest-xdist hands out shares in the order of their first tests.
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import datetime
 import functools
 import re
@@ -52,8 +51,7 @@ def test_every_mutant_is_planted_and_uses_no_name_that_its_file_does_not_have(tm
 
 @functools.cache
 def names_of_tests(file: str) -> frozenset[str]:
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return frozenset(re.findall(r"^ *def (\w+)\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def test_every_killer_is_there() -> None:
@@ -117,11 +115,11 @@ def test_a_command_line_that_asks_for_no_run_starts_none(
 
 
 def test_ten_mutants_are_killed_by_their_tests() -> None:
-    """Ten others each day, of those that took less than 2 s when the page was written; all of them in the deep tests."""
+    """Ten others each day, of those that took less than 1 s when the page was written; all of them in the deep tests."""
     rows = [line for line in mutants.PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     rows = [row for row in rows if not row.startswith("| mutant |")]
-    quick = [m for m, row in zip(MUTANTS, rows, strict=True) if float(row.split(" | ")[-1].removesuffix(" |")) < 2]
-    assert len(quick) > 0.6 * len(MUTANTS)
+    quick = [m for m, row in zip(MUTANTS, rows, strict=True) if float(row.split(" | ")[-1].removesuffix(" |")) < 1]
+    assert len(quick) > 100
     first = 10 * datetime.date.today().toordinal()
     names = [quick[(first + i) % len(quick)].name for i in range(10)]
     ran = run(*names)

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.error import UsageError
-from IPython.core.interactiveshell import InteractiveShell
 
 import sordino as sd
 from far import listening
 from places import ROOT
 from serving import COUNT, served, write_project
 
-_SHELL: Any = InteractiveShell
-
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.chdir(write_project(tmp_path).parent)
-    made: Any = _SHELL()
+    # Imported by the one worker that runs these tests.
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell_type: Any = InteractiveShell
+    made = shell_type()
     made.run_line_magic("load_ext", "sordino")
     yield made
     made.history_manager.end_session()
@@ -64,6 +64,8 @@ def test_a_plan_spends_nothing(shell: Any, capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_refusals_are_words_without_a_trace(shell: Any, line: str, cell: str, words: str) -> None:
+    from IPython.core.error import UsageError
+
     with pytest.raises(UsageError, match=words):
         ask(shell, line, cell)
     assert sd.connect("sordino.toml").ledger("people").charges() == []

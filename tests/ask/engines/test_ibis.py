@@ -18,9 +18,15 @@ from protecting import protect
 from sordino import col
 from sordino.errors import DeclarationError, SourceError
 
-ibis: Any = pytest.importorskip("ibis", reason="ibis is missing: pip install 'ibis-framework[duckdb]'")
-
 OLD = S.where(col("gain") > 3).where(col("age") > 30).group_by("occ").agg(sd.count(), sd.mean("age"), sd.sum("gain"))
+
+
+@pytest.fixture(scope="module")
+def ibis() -> Any:
+    """The package with its dialects of SQL, imported by the one worker that runs these tests."""
+    library = pytest.importorskip("ibis", reason="ibis is missing: pip install 'ibis-framework[duckdb]'")
+    pytest.importorskip("ibis.backends.sql.dialects")
+    return library
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "rows.duckdb"
 
 
-def test_a_table_and_an_expression_give_the_exact_answers_of_their_rows_in_duckdb(store: Path) -> None:
+def test_a_table_and_an_expression_give_the_exact_answers_of_their_rows_in_duckdb(ibis: Any, store: Path) -> None:
     whole, old = (exact(store, DOMAIN, asked, relation="people") for asked in (ASKED, OLD))
     people = ibis.duckdb.connect(str(store), read_only=True).table("people")
     assert hasattr(people, "__arrow_c_stream__")
@@ -43,13 +49,13 @@ def test_a_table_and_an_expression_give_the_exact_answers_of_their_rows_in_duckd
 
 
 @pytest.mark.deep
-def test_a_protected_table_is_answered_as_the_same_rows_in_duckdb_are(store: Path) -> None:
+def test_a_protected_table_is_answered_as_the_same_rows_in_duckdb_are(ibis: Any, store: Path) -> None:
     people = ibis.duckdb.connect(str(store), read_only=True).table("people")
     own, other = protect(people, DOMAIN), protect(store, DOMAIN, relation="people")
     assert own.ask(ASKED, epsilon=1).to_dict()["rows"] == other.ask(ASKED, epsilon=1).to_dict()["rows"]
 
 
-def test_an_expression_that_fails_says_nothing_of_its_cells(store: Path) -> None:
+def test_an_expression_that_fails_says_nothing_of_its_cells(ibis: Any, store: Path) -> None:
     people = ibis.duckdb.connect(str(store), read_only=True).table("people")
     with pytest.raises(SourceError) as failed:
         protect(people.mutate(age=people.occ.cast("int64")), DOMAIN)
@@ -59,6 +65,7 @@ def test_an_expression_that_fails_says_nothing_of_its_cells(store: Path) -> None
         protect(people.drop("gain"), DOMAIN)
 
 
+@pytest.mark.usefixtures("ibis")
 def test_sql_is_read_and_written_alike_where_ibis_has_changed_sqlglot_before(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -74,6 +81,7 @@ def test_sql_is_read_and_written_alike_where_ibis_has_changed_sqlglot_before(
 
 
 @pytest.mark.deep
+@pytest.mark.usefixtures("ibis")
 @pytest.mark.parametrize("each", [60, 1])
 def test_sql_is_read_and_written_alike_wherever_ibis_has_changed_sqlglot(each: int) -> None:
     changed, ours = "import ibis.backends.sql.dialects", "from ask.engines.sql_texts import print_texts"

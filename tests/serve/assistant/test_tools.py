@@ -11,13 +11,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import httpx2
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 import sordino as sd
 from far import far_project
@@ -25,9 +22,20 @@ from ports import free_port, wait_for_port
 from serving import COUNT, Served, served
 from sordino.errors import NotAllowed
 from sordino.serve.assistant.backends import AssistantBackend, RemoteBackend, ServedBackend
-from sordino.serve.assistant.tools import assistant_server
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 TOOLS = ["tables", "dummy", "plan", "ask", "budget", "explain"]
+
+
+def served_by(backend: AssistantBackend) -> Client:
+    """Return a client of the tools. Each worker collects this file, and one runs it: that one imports mcp, for 1.5 seconds."""
+    from mcp import Client
+
+    from sordino.serve.assistant.tools import assistant_server
+
+    return Client(assistant_server(backend))
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -90,6 +98,8 @@ def decide_and_ask_again(server: Served, backend: AssistantBackend, request: str
 
 @pytest.mark.deep
 def test_a_project_file_is_offered_over_standard_input(tmp_path: Path) -> None:
+    from mcp import Client, StdioServerParameters, stdio_client
+
     with served(tmp_path, serve=WAITS) as server:
         project = str(server.service.project.path)
     command = ["-m", "sordino", "mcp", project, "--account", "ana"]
@@ -124,6 +134,10 @@ def http_tools(arguments: list[str], **environment: str) -> Iterator[tuple[str, 
 
 @pytest.mark.deep
 def test_a_far_server_is_offered_over_http_to_who_has_the_token(tmp_path: Path) -> None:
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     async def run(url: str, token: str) -> None:
         http = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60)
         async with http, Client(streamable_http_client(url, http_client=http)) as client:
@@ -144,7 +158,7 @@ def test_an_approval_lets_the_same_request_through(tmp_path: Path) -> None:
             backends.append(RemoteBackend(far))
 
             async def run(backend: AssistantBackend) -> str:
-                async with Client(assistant_server(backend)) as client:
+                async with served_by(backend) as client:
                     return str((await call(client, "ask", sql=COUNT, epsilon="0.9", request_id="r"))["request_id"])
 
             assert asyncio.run(run(backends[0])) == "r"
@@ -169,7 +183,7 @@ def test_an_account_without_the_role_or_the_share_asks_nothing(tmp_path: Path) -
 
 def test_a_question_above_the_share_is_refused_with_the_hint(tmp_path: Path) -> None:
     async def run() -> dict[str, Any]:
-        async with Client(assistant_server(ServedBackend(server.service, "ana"))) as client:
+        async with served_by(ServedBackend(server.service, "ana")) as client:
             return await call(client, "ask", sql=COUNT, epsilon=3)
 
     with served(tmp_path) as server:
@@ -187,7 +201,7 @@ def test_an_unexpected_error_says_nothing(tmp_path: Path) -> None:
         backend = Broken(server.service, "ana")
 
         async def run() -> dict[str, Any]:
-            async with Client(assistant_server(backend)) as client:
+            async with served_by(backend) as client:
                 return await call(client, "budget")
 
         said = asyncio.run(run())
