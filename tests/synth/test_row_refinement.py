@@ -54,6 +54,24 @@ def test_rows_come_near_to_the_pairs_and_leave_empty_cells() -> None:
     assert count(made, 0, 1)[empty].sum() <= count(given, 0, 1)[empty].sum() / 20
 
 
+def test_pairs_that_disagree_about_a_column_do_not_move_its_counts() -> None:
+    """Noisy tables have counts of their own of each column: without the column's own, rows followed them by hundreds."""
+    expected, others = targets(20_000.0), np.random.default_rng(2)
+    first = expected[0, 1].sum(axis=1)
+    drawn = [np.repeat(np.arange(6), np.round(first).astype(int)), *(np.zeros(0, dtype=np.int64),) * 2]
+    drawn[1:] = [others.integers(0, n, len(drawn[0])) for n in _SIZES[1:]]
+    noisy = {pair: np.maximum(table + others.normal(0.0, 30.0, table.shape), 0.0) for pair, table in expected.items()}
+    counts = [np.bincount(c, minlength=n).astype(float) for c, n in zip(drawn, _SIZES, strict=True)]
+    farthest = []
+    for kept in ((), counts):
+        made = drawn
+        for seed in range(8):
+            made = refine_rows(made, _SIZES, noisy, Rng.seeded(seed), counts=kept)
+        moved = [np.bincount(c, minlength=n) - k for c, n, k in zip(made, _SIZES, counts, strict=True)]
+        farthest.append(max(float(np.abs(m).max()) for m in moved))
+    assert farthest[1] < farthest[0] / 2
+
+
 def test_without_pairs_nothing_moves() -> None:
     codes = [np.arange(10) % 3, np.arange(10) % 2]
     assert all((a == b).all() for a, b in zip(refine_rows(codes, [3, 2], {}, Rng.seeded(1)), codes, strict=True))

@@ -38,7 +38,7 @@ _LEAST = 1e-9
 # Softness of one-way counts, relative to their variance: they are all but exact.
 _FIRM = 1e-3
 # Cells that cliques may have for the sake of rules, and the least number of sweeps that fit columns' counts to them.
-_RULE_CELLS = 400_000
+_RULE_CELLS = 1_000_000
 _RULE_SWEEPS = 20
 # How often as many are added, in the last field and in those before it, while the columns' counts are farther than their noise
 # from those they are fitted to, and come nearer each time by more than this part. Few cells that hold rows, as under a sum,
