@@ -151,7 +151,7 @@ def test_raking_to_a_pair_keeps_those_that_the_model_knows() -> None:
         assert made.sum(axis=axis) == pytest.approx(known, rel=0.06, abs=2.0)
         assert np.abs(free.sum(axis=axis) - known).max() > 50
     for axes in ((0, 1), (0, 2), (1, 2)):
-        assert made.sum(axis=axes) == pytest.approx(table.sum(axis=axes), rel=1e-6)
+        assert made.sum(axis=axes) == pytest.approx(table.sum(axis=axes), rel=3e-3)
 
 
 def _model(loss: dict[str, Any], seed: int = 0) -> tuple[Model, Any]:
