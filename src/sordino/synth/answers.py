@@ -329,37 +329,33 @@ def _restrict(table: Floats, allowed: Any, known: Sequence[tuple[int, ...]], blo
 
 
 def _rake(table: Floats, kept: Sequence[tuple[Sequence[int], Sequence[Codes]]], like: Floats) -> Floats:
-    """Return a table raked to the counts that another has by block of some axes (`_margin`), where it has rows at all."""
-    total = float(like.sum())
-    margins = []
+    """Return a table raked to the counts that another has by block of some axes, where it has rows at all."""
+    held = np.flatnonzero(table)
+    rows = table.ravel()[held]
+    goals: list[tuple[Codes, Floats]] = []
     for axes, blocks in kept:
-        margin = np.where(_margin(table, axes, blocks) > 0.0, _margin(like, axes, blocks), 0.0)
-        margins.append(margin * (total / max(float(margin.sum()), 1e-300)))
-    raked = table.copy()
+        place = np.zeros((1,) * table.ndim, dtype=np.int64)
+        size = 1
+        for axis in axes:
+            along = [-1 if other == axis else 1 for other in range(table.ndim)]
+            place = place * (int(blocks[axis].max()) + 1) + blocks[axis].reshape(along)
+            size *= int(blocks[axis].max()) + 1
+        place = np.broadcast_to(place, table.shape).ravel()
+        margin = np.bincount(place, like.ravel(), size)
+        margin[np.bincount(place[held], minlength=size) == 0] = 0.0
+        goals.append((place[held], margin * (float(like.sum()) / max(float(margin.sum()), 1e-300))))
     for _ in range(_SWEEPS):
         farthest = 0.0
-        for (axes, blocks), margin in zip(kept, margins, strict=True):
-            sums = _margin(raked, axes, blocks)
-            factors = np.divide(margin, sums, out=np.ones(sums.shape), where=sums > 0.0)
+        for place, margin in goals:
+            sums = np.bincount(place, rows, len(margin))
+            factors = np.divide(margin, sums, out=np.ones(len(sums)), where=sums > 0.0)
             farthest = max(farthest, float(np.abs(factors - 1.0).max(initial=0.0)))
-            for axis in axes:
-                factors = factors.take(blocks[axis], axis=axis)
-            raked *= factors
+            rows = rows * factors[place]
         if farthest < _NEAR:
             break
-    return raked
-
-
-def _margin(table: Floats, axes: Sequence[int], blocks: Sequence[Codes]) -> Floats:
-    """Return the counts by block of some axes; the others are of one."""
-    sums: Floats = table.sum(axis=tuple(other for other in range(table.ndim) if other not in axes), keepdims=True)
-    for axis in axes:
-        size = int(blocks[axis].max()) + 1
-        if size < len(blocks[axis]):
-            member = np.zeros((len(blocks[axis]), size))
-            member[np.arange(len(member)), blocks[axis]] = 1.0
-            sums = np.moveaxis(np.tensordot(sums, member, axes=(axis, 0)), -1, axis)
-    return sums
+    raked = np.zeros(table.size)
+    raked[held] = rows
+    return raked.reshape(table.shape)
 
 
 @dataclass(frozen=True, slots=True)

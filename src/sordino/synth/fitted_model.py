@@ -5,6 +5,7 @@ It knows released numbers only; what is asked next is decided elsewhere.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ import numpy as np
 
 from sordino.synth.denoising import draw_to_product, read_pair
 from sordino.synth.encoded_column import Floats
-from sordino.synth.junction_tree import Pair, columns_of, count_cells, junction_tree, maximal_cliques
+from sordino.synth.junction_tree import Pair, columns_of, count_cells, grow_clique, junction_tree
 from sordino.synth.markov_random_field import (
     HARDEST,
     Factor,
@@ -38,7 +39,7 @@ _LEAST = 1e-9
 # Softness of one-way counts, relative to their variance: they are all but exact.
 _FIRM = 1e-3
 # Cells that cliques may have for the sake of rules, and the least number of sweeps that fit columns' counts to them.
-_RULE_CELLS = 1_000_000
+_RULE_CELLS = 500_000
 _RULE_SWEEPS = 20
 # How often as many are added, in the last field and in those before it, while the columns' counts are farther than their noise
 # from those they are fitted to, and come nearer each time by more than this part. Few cells that hold rows, as under a sum,
@@ -135,7 +136,7 @@ def fit_field(
     rows = compressed.rows
     sizes = compressed.sizes
     if compressed.structure.shares:
-        cliques = _hold_rules(cliques, compressed)
+        cliques = _hold_rules(cliques, compressed, measured)
         sweeps = max(sweeps, _RULE_SWEEPS)
     field = independent_field(junction_tree(cliques), compressed.counts, rows)
     _apply_rules(field, compressed)
@@ -207,22 +208,25 @@ def _meet_counts(
         before = now
 
 
-def _hold_rules(cliques: Sequence[int], compressed: CompressedMarginals) -> list[int]:
-    """Return cliques that hold the columns of each rule too, the smallest tables first, as far as the cells allow."""
+def _hold_rules(cliques: Sequence[int], compressed: CompressedMarginals, measured: Measured) -> list[int]:
+    """Return cliques that hold the columns of each rule, the smallest tables first, as far as the cells allow.
+
+    Where the cliques given leave no room for one, it comes first, and then the tables `measured`, the best first, as they fit:
+    rows are moved towards the others, while those that break a rule would be completed without regard to any.
+    """
     sizes = compressed.sizes
-    around = [0] * len(sizes)
-    for clique in cliques:
-        for c in columns_of(clique):
-            around[c] |= clique & ~(1 << c)
-    held = list(cliques)
-    cap = max(_RULE_CELLS, sum(count_cells(c, sizes) for c in held))
+    cap = max(_RULE_CELLS, sum(count_cells(c, sizes) for c in cliques))
+    edges: list[Pair] = []
     for places in sorted(compressed.structure.shares, key=lambda p: math.prod(sizes[c] for c in p)):
-        whole = sum(1 << c for c in places)
-        wider = [n | whole & ~(1 << c) if c in places else n for c, n in enumerate(around)]
-        grown = maximal_cliques(wider, sizes, cap=cap)
-        if grown is not None:
-            around, held = wider, grown
-    return held
+        with_rule = [*edges, *itertools.combinations(places, 2)]
+        if sum(count_cells(c, sizes) for c in grow_clique([], sizes, cap=cap, start=with_rule)[1]) <= cap:
+            edges = with_rule
+    pairs = [pair for clique in cliques for pair in itertools.combinations(columns_of(clique), 2)]
+    whole = grow_clique([], sizes, cap=cap, start=[*edges, *pairs])[1]
+    if sum(count_cells(c, sizes) for c in whole) <= cap:
+        return whole
+    pairs = [pair for columns in measured for pair in itertools.combinations(columns, 2)]
+    return grow_clique(pairs, sizes, cap=cap, start=edges)[1]
 
 
 def _apply_rules(field: MarkovRandomField, compressed: CompressedMarginals) -> None:
