@@ -341,16 +341,16 @@ def _rake(table: Floats, kept: Sequence[tuple[Sequence[int], Sequence[Codes]]], 
             place = place * (int(blocks[axis].max()) + 1) + blocks[axis].reshape(along)
             size *= int(blocks[axis].max()) + 1
         place = np.broadcast_to(place, table.shape).ravel()
-        margin = np.bincount(place, like.ravel(), size)
+        margin: Floats = np.bincount(place, like.ravel(), size).astype(np.float64)
         margin[np.bincount(place[held], minlength=size) == 0] = 0.0
         goals.append((place[held], margin * (float(like.sum()) / max(float(margin.sum()), 1e-300))))
     for _ in range(_SWEEPS):
         farthest = 0.0
-        for place, margin in goals:
-            sums = np.bincount(place, rows, len(margin))
-            factors = np.divide(margin, sums, out=np.ones(len(sums)), where=sums > 0.0)
+        for member, goal in goals:
+            sums = np.bincount(member, rows, len(goal))
+            factors = np.divide(goal, sums, out=np.ones(len(sums)), where=sums > 0.0)
             farthest = max(farthest, float(np.abs(factors - 1.0).max(initial=0.0)))
-            rows = rows * factors[place]
+            rows = rows * factors[member]
         if farthest < _NEAR:
             break
     raked = np.zeros(table.size)
