@@ -36,7 +36,7 @@ from sordino.synth.inference import joint
 from sordino.synth.markov_random_field import MarkovRandomField
 from sordino.synth.measurement import KeyShares, MeasuredCounts, NoisyTable, Question, rake_pairs
 from sordino.synth.one_way_marginals import DomainCompression
-from sordino.synth.rule_cells import rule_cells
+from sordino.synth.rule_cells import joined_columns
 from sordino.synth.rules import Determines, Linear, Rule, expand_rules, functional_dependencies
 
 # What post-processing costs.
@@ -46,6 +46,8 @@ _MOST_CELLS = 3_000_000
 # Sweeps of a fit to the columns' counts, at most, and the change of a count below which it ends.
 _SWEEPS = 50
 _NEAR = 1e-4
+# Counts below it are none: by less a quotient would overflow.
+_TINY = 1e-250
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,7 @@ def answer_question(
     for rule in forbidden:
         allowed = allowed * rule.possible(grid.cells, by_name)
     left = np.broadcast_to(_left_by_rules(parts, question.where, constraints, grid, by_name), grid.shape)
-    cells = rule_cells(constraints, parts.columns)
-    joined = [] if cells is None else cells.joined([c.name for c in parts.columns])
+    joined = joined_columns(constraints, parts.columns)
     counts = _model_counts(parts, grid, allowed, joined) * left
     # Columns that only rules bring in have told which rows there are; the question, and how wrong its answer is, is of its own.
     roots = [question_columns.root(name) for name in names]
@@ -330,7 +331,7 @@ def _restrict(table: Floats, allowed: Any, known: Sequence[tuple[int, ...]], blo
 
 def _rake(table: Floats, kept: Sequence[tuple[Sequence[int], Sequence[Codes]]], like: Floats) -> Floats:
     """Return a table raked to the counts that another has by block of some axes, where it has rows at all."""
-    held = np.flatnonzero(table)
+    held = np.flatnonzero(table > _TINY)
     rows = table.ravel()[held]
     goals: list[tuple[Codes, Floats]] = []
     for axes, blocks in kept:
@@ -348,7 +349,7 @@ def _rake(table: Floats, kept: Sequence[tuple[Sequence[int], Sequence[Codes]]], 
         farthest = 0.0
         for member, goal in goals:
             sums = np.bincount(member, rows, len(goal))
-            factors = np.divide(goal, sums, out=np.ones(len(sums)), where=sums > 0.0)
+            factors = np.divide(goal, sums, out=np.ones(len(sums)), where=sums > _TINY)
             farthest = max(farthest, float(np.abs(factors - 1.0).max(initial=0.0)))
             rows = rows * factors[member]
         if farthest < _NEAR:

@@ -404,6 +404,8 @@ _STEP = 0.25
 # The most numbers in the matrix by which margins sharpen an answer by many groups.
 _MOST_NUMBERS = 20_000_000
 _ROUNDS = 20
+# Counts below it are none: by less a quotient would overflow.
+_TINY = 1e-250
 # The least tau, see `rake_pairs`.
 _LEAST_TAU = 0.01
 
@@ -735,7 +737,7 @@ def rake_pairs(
     for _ in range(_ROUNDS if len(targets) > 1 else 1):
         for axes, target in targets:
             now = _margin(raked, axes)
-            ratio = np.divide(target, now, out=np.ones_like(now), where=now > 0.0)
+            ratio = np.divide(target, now, out=np.ones_like(now), where=now > _TINY)
             raked = raked * ratio.reshape([n if axis in axes else 1 for axis, n in enumerate(table.shape)])
     return raked
 
@@ -752,7 +754,7 @@ def _target(means: Floats, measured: Floats, variance: Floats) -> Floats:
     prior = tau * (means + np.outer(rows, columns) / total) / 2.0
     target = np.maximum(means + beyond * prior / (prior + np.maximum(variance, 1e-12)), 1e-9 * means)
     # No raking brings rows to a cell where the model has none.
-    target = np.where(means > 0.0, target, 0.0)
+    target = np.where(means > _TINY, target, 0.0)
     for _ in range(_ROUNDS):
         target = target * (rows / np.maximum(target.sum(axis=1), 1e-9))[:, None]
         target = target * (columns / np.maximum(target.sum(axis=0), 1e-9))

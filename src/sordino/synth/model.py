@@ -33,8 +33,9 @@ from sordino.synth.model_file import encode, read, write
 from sordino.synth.one_way_marginals import code_values
 from sordino.synth.pair_moments import standardize
 from sordino.synth.row_refinement import expected_pairs, expected_wider, refine_rows
+from sordino.synth.rule_cells import joined_columns
 from sordino.synth.rule_completion import complete_rows
-from sordino.synth.rules import Rule, expand_rules, functional_dependencies, laws_of
+from sordino.synth.rules import Rule, functional_dependencies, laws_of
 from sordino.synth.sampler import draw_codes, draw_within, spacings
 
 if TYPE_CHECKING:
@@ -265,13 +266,6 @@ class Model:
             keys[place[name]] = rows.keys(name)
             steps[place[name]] = rows.steps[name]
 
-    def _joined_by_rules(self) -> frozenset[tuple[int, ...]]:
-        """Return the sets of columns that a rule joins, ascending."""
-        place = {c.name: i for i, c in enumerate(self.parts.columns)}
-        dependencies = functional_dependencies(self.constraints, {c.name: c for c in self.parts.columns})
-        roots = [[dependencies.get(n, (n,))[0] for n in rule.names] for rule in expand_rules(self.constraints)]
-        return frozenset(tuple(sorted({place[name] for name in names})) for names in roots)
-
     def _key_counts(self, column: int) -> Floats:
         """Return the model's count of each key of one column."""
         parts = self.parts
@@ -339,7 +333,8 @@ class Model:
             expected = expected_pairs(field, codes, loose, self._moment_scores() if loose else {})
             correlations = correlations_within(self._free_pairs(expected), self._ordered_sizes())
             together = {pair for pair, r in correlations.items() if abs(r) >= _TOGETHER}
-            wider = expected_wider(field, sizes, parts.measured | self._joined_by_rules())
+            joined = joined_columns(self.constraints, parts.columns)
+            wider = expected_wider(field, sizes, parts.measured | {tuple(sorted(columns)) for columns in joined})
             counts = column_counts(field, sizes)
             codes = refine_rows(codes, sizes, expected, rng, counts=counts, wider=wider, together=together)
             latent = self._latent(codes, correlations, rng)

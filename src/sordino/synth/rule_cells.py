@@ -178,6 +178,12 @@ def rule_cells(rules: Sequence[Rule], columns: Sequence[EncodedColumn]) -> RuleC
     return RuleCells(tuple(rules), by_name, functional_dependencies(rules, by_name)) if rules else None
 
 
+def joined_columns(rules: Sequence[Rule], columns: Sequence[EncodedColumn]) -> list[frozenset[int]]:
+    """Return the places among `columns` of those that each rule joins."""
+    cells = rule_cells(rules, columns)
+    return [] if cells is None else cells.joined([c.name for c in columns])
+
+
 def _code_cells(column: EncodedColumn, codes: Codes) -> ColumnCells:
     """Return cells for the codes of an ordered column: the least and the most step of the keys of each."""
     count = int(codes.max()) + 1
