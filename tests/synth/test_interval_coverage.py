@@ -244,7 +244,7 @@ def test_an_interval_under_a_rule_is_that_of_all_rows_that_keep_to_it() -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize(("epsilon", "fits", "questions"), [("1", 8, 10), ("10", 4, 20)])
 def test_intervals_under_rules_cover(epsilon: str, fits: int, questions: int) -> None:
-    """400 ranges of columns that rules join: .97 and .98 when this was written, .91 and .85 before.
+    """400 ranges of columns that rules join: .98 and .97 when this was written, .91 and .85 before.
 
     A kind is 80 questions of 4 to 8 noises a pair: .8 is about four binomial deviations below .95.
     """
