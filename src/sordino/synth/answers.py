@@ -295,6 +295,8 @@ def _model_counts(parts: ModelParts, grid: ClassGrid, allowed: Any, joined: Sequ
     tables = [*parts.measured, *(tuple(sorted(columns)) for columns in joined)]
     held = [columns for columns in tables if parts.field.tree.home(columns, sizes) is not None]
     table = rake_pairs(joint(parts.field, column_places, sizes, shares), column_places, shares, loose, held)
+    if np.all(allowed == 1.0):
+        return table
     known = {tuple(a for a, c in enumerate(column_places) if c in columns) for columns in (*held, *loose)}
     return _restrict(table, allowed, [axes for axes in known if len(axes) > 1], [_blocks(share) for share in shares])
 
@@ -318,8 +320,6 @@ def _restrict(table: Floats, allowed: Any, known: Sequence[tuple[int, ...]], blo
     by block, else a rule that joins one of them to a third would lose what the model knows: `blocks` are the classes among
     which the model spreads rows as if columns were independent. Counts that no allowed cells have are met as far as they can be.
     """
-    if np.all(allowed == 1.0):
-        return table
     each = [np.arange(size) for size in table.shape]
     alone = [((axis,), each) for axis in range(table.ndim)]
     raked = _rake(table * allowed, [*((axes, blocks) for axes in known), *alone], table)
