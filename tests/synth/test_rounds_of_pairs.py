@@ -17,7 +17,7 @@ from sordino.ask.queries.adaptive.marginal import MarginalQuery
 from sordino.core.neighbors import Neighbors
 from sordino.synth import trees
 from sordino.synth.encoded_column import encode_columns
-from sordino.synth.fitted_model import sharpen_counts
+from sordino.synth.fitted_model import Measured, sharpen_counts
 from sordino.synth.measurement import NoisyTable
 from sordino.synth.one_way_marginals import DomainCompression, estimate_one_way
 from sordino.synth.pair_selection import beyond_forest, expected_gains, measure_pairs, sampling_gains
@@ -209,7 +209,7 @@ def test_counts_are_sharpened_by_tables_as_inverse_variance_says() -> None:
         compressed = estimate_one_way(columns, noisy, [own] * 3).compress(
             [DomainCompression(np.minimum(np.arange(c.size), n - 1), n) for c, n in zip(columns, sizes, strict=True)]
         )
-        measured = {
+        measured: Measured = {
             pair: NoisyTable(_margin(exact, pair) + rng.normal(size=[sizes[i] for i in pair]) * table**0.5, table)
             for pair in ((0, 1), (0, 2))
         }

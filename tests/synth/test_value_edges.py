@@ -19,7 +19,14 @@ from sordino.ask.queries.adaptive.marginal import Distances, MarginalQuery
 from sordino.core.neighbors import Neighbors
 from sordino.errors import DeclarationError
 from sordino.synth.denoising import normal_scores, rake, read_pair, sparse_pair, tilt
-from sordino.synth.encoded_column import EncodedColumn, encode_columns, encode_table, equal_runs, histogram_column
+from sordino.synth.encoded_column import (
+    EncodedColumn,
+    Floats,
+    encode_columns,
+    encode_table,
+    equal_runs,
+    histogram_column,
+)
 from sordino.synth.measurement import FitSession, open_session
 from sordino.synth.model_file import encode, read, write
 from sordino.synth.one_way_marginals import most_runs, spread_tail
@@ -141,7 +148,7 @@ def test_parts_of_a_run_vary_as_stated_and_agree_with_what_is_known_of_it() -> N
 def test_the_rows_of_a_tail_are_those_that_all_of_its_runs_show() -> None:
     """Two thousand tails with noise: the mean lies within five of its own deviations."""
     rng = np.random.default_rng(4)
-    ends = 100.0 * 1.5 ** np.arange(13)
+    ends: Floats = 100.0 * 1.5 ** np.arange(13, dtype=np.float64)
     parts = ends[:-1] ** -4 - ends[1:] ** -4
     parts /= parts.sum()
     tails = np.array(
