@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import math
 import re
 import signal
 import statistics
@@ -302,6 +303,14 @@ def ahead(peer: str, theirs: dict[str, float], ours: dict[str, float]) -> list[s
     ]
 
 
+def scatter(theirs: list[dict[str, Any]], ours: list[dict[str, Any]], measure: str) -> str:
+    """Return the standard error of the difference of two means over seeds, in brackets; nothing where one has a single seed."""
+    samples = [[f[measure] for f in runs if measure in f] for runs in (theirs, ours)]
+    if min(map(len, samples)) < 2:
+        return ""
+    return f" (± {math.sqrt(sum(statistics.variance(s) / len(s) for s in samples)):.4f})"
+
+
 def verdict(fits: Fits) -> str:
     """Return in how many figures a method is ahead of `synth.fit`, each of them, and what others take of the processor."""
     lines = []
@@ -314,10 +323,12 @@ def verdict(fits: Fits) -> str:
             compared += len(_COMPARED) if better else 0
             behind += len({m for measures in better.values() for m in measures})
             for p, measures in better.items():
-                told = ", ".join(f"{m} {there[p][m]:.4f} for {ours[m]:.4f}" for m in measures)
+                told = ", ".join(
+                    f"{m} {there[p][m]:.4f} for {ours[m]:.4f}{scatter(runs[p], runs[OURS], m)}" for m in measures
+                )
                 listed += [f"- {p} on {table} at epsilon {epsilon}: {told}"] if told else []
         if compared:
-            end = " (its figure, for ours):" if listed else "."
+            end = " (its figure, for ours; ± the standard error of the difference over seeds):" if listed else "."
             lines += [f"**`synth.fit` is behind {title} in {behind} of {compared} figures**{end}", ""]
             lines += [*listed, ""] if listed else []
     return "\n".join([*lines, *_costs(fits)]).rstrip()

@@ -141,11 +141,16 @@ def test_the_part_on_numbers_says_who_is_ahead_and_by_what(numeric: Any) -> None
     ours = [_numbers("sordino"), _numbers("sordino", seed=1, **worse)]
     better: dict[str, Any] = {"2-way": 0.297, "KS": 0.02}
     near = _numbers("sordino-aim", **better)
+    again = _numbers("sordino-aim", seed=1, **(better | {"KS": 0.04}))
     better = {"2-way": 0.297, "R2": 0.85}
     peer = _numbers("dpmm-mst", **better)
     part = numeric.page([*ours, near, peer, {**_numbers("dpmm-aim"), "failure": "over 9 s"}])
+    # ours has .05 twice, the other .02 and .04, whose mean has the standard error .01
+    assert "- sordino-aim on bills at epsilon 1: KS 0.0300 for 0.0500 (± 0.0100)\n" in numeric.page(
+        [*ours, near, again]
+    )
     # better by 1% counts for another library, and not for a method of our own
-    assert "behind another library in 2 of 8 figures** (its figure, for ours):" in part
+    assert "behind another library in 2 of 8 figures** (its figure, for ours; ±" in part
     assert "- dpmm-mst on bills at epsilon 1: 2-way 0.2970 for 0.3000, R2 0.8500 for 0.8000\n" in part
     assert "behind a method of its own, by more than 2%, in 1 of 8 figures**" in part
     assert "- sordino-aim on bills at epsilon 1: KS 0.0200 for 0.0500\n" in part
