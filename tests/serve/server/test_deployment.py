@@ -1,4 +1,4 @@
-"""The files of examples/server, run: the server behind nginx with TLS, and the unit of systemd."""
+"""The files of docs/deployment, run: the server behind nginx with TLS, and the unit of systemd."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from serving import COUNT
 from sordino.errors import SignInNeeded
 from sql_clients import make_certificate
 
-FILES = ROOT / "examples" / "server"
+FILES = ROOT / "docs" / "deployment"
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def nginx(directory: Path, upstream: str) -> Iterator[str]:
     if program is None:
         pytest.skip("nginx is not here: scripts/system-packages installs it (Debian's package nginx-light)")
     tls, port = make_certificate(directory), free_port()
-    served = (FILES / "nginx.conf").read_text()
+    served = (FILES / "server-nginx.conf").read_text()
     served = served.replace("http://127.0.0.1:8000", upstream).replace("443 ssl", f"127.0.0.1:{port} ssl")
     served = re.sub(r"/etc/\S+/fullchain\.pem", str(tls.certificate), served)
     served = re.sub(r"/etc/\S+/privkey\.pem", str(tls.key), served).replace("curator.example", "localhost")
