@@ -1,4 +1,4 @@
-"""What docs/server.md says of running it in earnest, run: the server behind nginx with TLS, and the unit of systemd."""
+"""The files of docs/deployment, run: the server behind nginx with TLS, and the unit of systemd."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import ssl
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,24 +23,18 @@ from serving import COUNT
 from sordino.errors import SignInNeeded
 from sql_clients import make_certificate
 
-PAGE = (ROOT / "docs" / "server.md").read_text(encoding="utf-8")
-
-
-def block(first: str) -> str:
-    """Return the indented block of the page that begins with this line."""
-    found = re.search(rf"^    {re.escape(first)}\n(?:(?:    .*)?\n)*", PAGE, re.M)
-    assert found is not None
-    return textwrap.dedent(found[0])
+FILES = ROOT / "docs" / "deployment"
 
 
 @contextmanager
 def nginx(directory: Path, upstream: str) -> Iterator[str]:
-    """Run nginx as the page configures it, with a certificate of localhost, before a server; give its address."""
+    """Run nginx as the file configures it, with a certificate of localhost, before a server; give its address."""
     program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
     if program is None:
         pytest.skip("nginx is not here: scripts/system-packages installs it (Debian's package nginx-light)")
     tls, port = make_certificate(directory), free_port()
-    served = block("server {").replace("http://127.0.0.1:8000", upstream).replace("443 ssl", f"127.0.0.1:{port} ssl")
+    served = (FILES / "server-nginx.conf").read_text()
+    served = served.replace("http://127.0.0.1:8000", upstream).replace("443 ssl", f"127.0.0.1:{port} ssl")
     served = re.sub(r"/etc/\S+/fullchain\.pem", str(tls.certificate), served)
     served = re.sub(r"/etc/\S+/privkey\.pem", str(tls.key), served).replace("curator.example", "localhost")
     temporary = "".join(
@@ -85,7 +78,7 @@ def test_the_unit_is_one_that_systemd_accepts(tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd is not here: apt-get install systemd")
-    unit = block("[Unit]")
+    unit = (FILES / "sordino.service").read_text()
     assert not re.search(r"^[A-Z]\w+=.*[ \t]#", unit, re.M), (
         "systemd takes a comment at the end of a line for a part of it"
     )
