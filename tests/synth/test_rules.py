@@ -417,14 +417,35 @@ def test_proposals_come_from_names_types_and_the_codebook() -> None:
 def test_violations_are_counted_in_one_release_that_is_charged() -> None:
     data, domain, rules = people(1500)
     curator = protect(data, domain, budget=sd.PureDP(3))
-    tested = [r for r in rules if r.violation() is not None]
-    release = synth.count_violations(curator, [*tested, synth.never("age > 30")], epsilon=2)
+    release = synth.count_violations(curator, [*rules, synth.never("age > 30")], epsilon=2)
     assert curator.spent == sd.PureDP(2)
-    counts = [float(release.table[f"rule_{i + 1}"][0].as_py()) for i in range(len(tested) + 1)]
+    counts = [float(release.table[f"rule_{i + 1}"][0].as_py()) for i in range(len(rules) + 1)]
     assert max(map(abs, counts[:-1])) < 60
     assert abs(counts[-1] - sum(a > 30 for a in data["age"].to_pylist())) < 60
-    with pytest.raises(DeclarationError, match="a list of values is not tested"):
-        synth.count_violations(curator, rules, epsilon=1)
+    with pytest.raises(DeclarationError, match="no rule to test"):
+        synth.count_violations(curator, [], epsilon=1)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_rows_off_a_list_are_counted(missing: bool) -> None:
+    """1,000 rows of which 300 are off the list and 200 lack a cell: those are off it where a combination may lack it."""
+    zones = ["rural"] * 400 + ["city"] * 400 + [None] * 200
+    floors = [1] * 400 + [3] * 100 + [1] * 300 + [3] * 200
+    domain = sd.Domain({"zone": sd.Category(["rural", "city"], missing="keep"), "floors": sd.Integer(1, 4)})
+    curator = protect(pa.table({"zone": zones, "floors": floors}), domain, budget=sd.PureDP(2000))
+    listed = {"zone": ["rural", "city", None][: 2 + missing], "floors": [1, 3, 1][: 2 + missing]}
+    release = synth.count_violations(curator, [synth.allowed(listed)], epsilon=1000)
+    assert float(release.table["rule_1"][0].as_py()) == pytest.approx(500 if missing else 300, abs=1)
+
+
+def test_rows_against_a_long_mapping_are_counted() -> None:
+    """A thousand places, of which every hundredth row has the area of another: no condition is that many levels deep."""
+    places = list(range(1_000))
+    domain = sd.Domain({"place": sd.Category(places), "area": sd.Category(places)})
+    areas = [(p + (p % 100 == 0)) % 1_000 for p in places]
+    curator = protect(pa.table({"place": places, "area": areas}), domain, budget=sd.PureDP(2000))
+    release = synth.count_violations(curator, [synth.determines("place", "area", {p: p for p in places})], epsilon=1000)
+    assert float(release.table["rule_1"][0].as_py()) == pytest.approx(10, abs=1)
 
 
 def _ks(one: Any, other: Any) -> float:

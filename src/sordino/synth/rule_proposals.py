@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sordino.ask.queries.sql.parse import SqlText
+from sordino.ask.queries.build import Selection, count
 from sordino.core.domain import Boolean, Category, Column, Date, DateTime, Domain, Identifier, Integer, List, Real
 from sordino.core.errors import DeclarationError, SordinoError
 from sordino.core.loss import LossArguments, show_arguments
@@ -87,19 +87,12 @@ def propose_rules(domain: Domain, *, codebook: Mapping[str, str] | None = None) 
 
 @show_arguments(LossArguments)
 def count_violations(source: Any, rules: Sequence[Rule], **loss: Unpack[LossArguments]) -> Release:
-    """Return how many rows of a table break each rule: one Release, charged once, with a column rule_1, rule_2, ... each.
-
-    Raises DeclarationError for a rule that is a list of values, which is no condition.
-    """
-    counts = []
-    for place, rule in enumerate(require_rules(rules), start=1):
-        broken = rule.violation()
-        if broken is None:
-            raise DeclarationError(f"{rule.describe()}: a list of values is not tested; leave it out")
-        counts.append(f"SUM(CASE WHEN {broken} THEN 1 ELSE 0 END) AS rule_{place}")
-    if not counts:
+    """Return how many rows of a table break each rule: one Release, charged once, with a column rule_1, rule_2, ... each."""
+    stated = require_rules(rules)
+    if not stated:
         raise DeclarationError("there is no rule to test")
-    release: Release = source.ask(SqlText(f"SELECT {', '.join(counts)} FROM {source.name}"), **loss)
+    counts = {f"rule_{place}": count(where=rule.violation()) for place, rule in enumerate(stated, start=1)}
+    release: Release = source.ask(Selection().agg(**counts), **loss)
     return release
 
 

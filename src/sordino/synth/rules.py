@@ -10,8 +10,9 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
+import operator
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol
@@ -19,7 +20,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from sordino.ask.queries.expressions.compile import bind_condition
-from sordino.ask.queries.expressions.expr import Expr
+from sordino.ask.queries.expressions.expr import Expr, col
 from sordino.ask.queries.expressions.nodes import (
     MIRROR,
     Arithmetic,
@@ -71,8 +72,8 @@ class Rule(Protocol):
     def describe(self) -> str:
         """Return the rule in words."""
 
-    def violation(self) -> str | None:
-        """Return the SQL condition of a row that breaks the rule; None where a list would have to be written out."""
+    def violation(self) -> Expr:
+        """Return the condition of a row that breaks the rule."""
 
     def check(self, columns: Columns, domain: Domain) -> None:
         """Raise DeclarationError where the rule cannot be one of these columns."""
@@ -121,9 +122,9 @@ class Never:
         """Return the rule in words."""
         return f"never {describe(self.condition)}"
 
-    def violation(self) -> str:
+    def violation(self) -> Expr:
         """Return the condition."""
-        return describe(self.condition)
+        return Expr(self.condition)
 
     def check(self, columns: Columns, domain: Domain) -> None:
         """Raise DeclarationError for a column that is not there, or what is no condition."""
@@ -245,9 +246,12 @@ class Determines:
         """Return the rule in words."""
         return f"{self.column} follows from {self.of}"
 
-    def violation(self) -> None:
-        """Return nothing: the mapping is a list."""
-        return
+    def violation(self) -> Expr:
+        """Return, for the values of `of` that lead to one of `column`, the rows of these that have another."""
+        sources: dict[Any, list[Any]] = {}
+        for source, target in self.values:
+            sources.setdefault(target, []).append(source)
+        return _any_of([_has(self.of, several) & ~_has(self.column, [target]) for target, several in sources.items()])
 
     def check(self, columns: Columns, domain: Domain) -> None:
         """Raise DeclarationError for a column that is not there, or a mapping that is not of every value."""
@@ -346,10 +350,11 @@ class Blank:
         """Return the rule in words."""
         return f"blank {self.column} when {describe(self.when)}"
 
-    def violation(self) -> str:
+    def violation(self) -> Expr:
         """Return the rows that are blank and should not be, or the other way round."""
-        when = describe(self.when)
-        return f"(({when}) AND {self.column} IS NOT NULL) OR ((NOT ({when})) AND {self.column} IS NULL)"
+        when = Expr(self.when)
+        blank = col(self.column).is_null()
+        return (when & ~blank) | (~when & blank)
 
     def check(self, columns: Columns, domain: Domain) -> None:
         """Raise DeclarationError for a column that is never missing, or what is no condition of other columns."""
@@ -435,9 +440,20 @@ class Allowed:
         """Return the rule in words."""
         return f"{', '.join(self.columns)} are one of {len(self.combinations)} combinations"
 
-    def violation(self) -> None:
-        """Return nothing: the combinations are a list."""
-        return
+    def violation(self) -> Expr:
+        """Return the rows that are none of the combinations, and miss no cell that none of these misses."""
+        last: dict[tuple[Any, ...], list[Any]] = {}
+        for *first, value in self.combinations:
+            last.setdefault(tuple(first), []).append(value)
+        rows = [
+            _all_of(
+                [*(_has(n, [v]) for n, v in zip(self.columns, first, strict=False)), _has(self.columns[-1], several)]
+            )
+            for first, several in last.items()
+        ]
+        columns = zip(self.columns, zip(*self.combinations, strict=True), strict=True)
+        never_missing = [name for name, values in columns if None not in values]
+        return _all_of([*(~col(n).is_null() for n in never_missing), ~_any_of(rows)])
 
     def check(self, columns: Columns, domain: Domain) -> None:
         """Raise DeclarationError for values that are not declared, or columns that are held in runs."""
@@ -564,12 +580,12 @@ class Linear:
         """Return the rule as it was declared."""
         return self.text
 
-    def violation(self) -> str:
+    def violation(self) -> Expr:
         """Return the same comparison turned round, without negative weights."""
         left = [_term(w, n) for n, w in self.terms if w > 0] + [_number(-self.constant)] * (self.constant < 0)
         right = [_term(-w, n) for n, w in self.terms if w < 0] + [_number(self.constant)] * (self.constant > 0)
         turned = {"=": "!=", "<=": ">", "<": ">="}[self.op]
-        return f"{' + '.join(left) or 0} {turned} {' + '.join(right) or 0}"
+        return parse_condition(f"{' + '.join(left) or 0} {turned} {' + '.join(right) or 0}", self.names)
 
     def check(self, columns: Columns, domain: Domain) -> None:
         """Raise DeclarationError for columns that are no numbers, or bounds and steps that the rule cannot hold for."""
@@ -958,6 +974,32 @@ def _touched(rules: Sequence[Rule], dependencies: Dependencies) -> Iterator[str]
 
 
 # ---- as people declare them
+
+
+def _has(name: str, values: Sequence[Any]) -> Expr:
+    """Return that a column has one of some values, of which None is a missing one."""
+    blank = col(name).is_null()
+    present = [v for v in values if v is not None]
+    if not present:
+        return blank
+    listed = ~blank & col(name).is_in(present)
+    return listed if len(present) == len(values) else blank | listed
+
+
+def _any_of(conditions: Sequence[Expr]) -> Expr:
+    return _join(operator.or_, conditions)
+
+
+def _all_of(conditions: Sequence[Expr]) -> Expr:
+    return _join(operator.and_, conditions)
+
+
+def _join(operation: Callable[[Expr, Expr], Expr], conditions: Sequence[Expr]) -> Expr:
+    """Return conditions joined as a balanced tree: those of a list of thousands are no thousands of levels deep."""
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return operation(_join(operation, conditions[:middle]), _join(operation, conditions[middle:]))
 
 
 def never(condition: Expr | str) -> Never:

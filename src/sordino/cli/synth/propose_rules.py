@@ -45,7 +45,7 @@ def synth_rules(
     own = declared_rules(stated, declared.name)
     known = [Proposal(text, "declared", rule) for text, rule in zip(declared.rules, own, strict=True)]
     proposals = [p for p in propose_rules(declared.domain, codebook=words) if p.text not in declared.rules]
-    proposals = [*(p for p in known if p.rule.violation() is not None), *proposals]
+    proposals = [*known, *proposals]
     if not proposals:
         note("neither names nor the codebook suggest a rule; state those you know in [tables.NAME] rules", quiet=quiet)
         return

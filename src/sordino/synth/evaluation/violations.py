@@ -5,9 +5,7 @@ It sees released counts, or NOT PRIVATE ones.
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,16 +14,15 @@ import numpy as np
 
 from sordino.ask.queries.build import Selection, count
 from sordino.ask.queries.expressions.compile import bind_condition
-from sordino.ask.queries.expressions.expr import Expr, col
-from sordino.core.errors import DeclarationError, QuestionRefused
+from sordino.ask.queries.expressions.expr import Expr
+from sordino.core.errors import QuestionRefused
 from sordino.core.estimates.weighted_sum import normal_quantile
 from sordino.core.noise.rng import Rng
-from sordino.synth.condition_text import parse_condition
 from sordino.synth.drawn_rows import DrawnRows, column_law
 from sordino.synth.encoded_column import encode_table
 from sordino.synth.evaluation.cuts import encode_steps
 from sordino.synth.evaluation.figure import CONFIDENCE, Figure
-from sordino.synth.rules import Allowed, Determines, Linear, require_rules
+from sordino.synth.rules import Linear, require_rules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +60,7 @@ def check_rules(rules: Sequence[Rule], model: Model) -> tuple[RuleCheck, ...]:
     checks = []
     for rule in require_rules(rules):
         rule.check(columns, model.parts.domain)
-        condition = _broken(rule, model.columns)
+        condition = rule.violation()
         if isinstance(rule, Linear) and not _is_question(condition, model):
             # Days added to a date are no question of a table: rows drawn keep to such a rule all the same.
             continue
@@ -127,37 +124,3 @@ def _is_question(condition: Expr, model: Model) -> bool:
 def violations_question(check: RuleCheck) -> Any:
     """Return the question that counts the rows that break a rule."""
     return Selection().where(check.condition).agg(count())
-
-
-def _broken(rule: Rule, columns: Sequence[str]) -> Expr:
-    """Return the condition of a row that breaks a rule: in the rule's own words where it has some, else from its list."""
-    text = rule.violation()
-    if text is not None:
-        return parse_condition(text, columns)
-    if isinstance(rule, Allowed):
-        rows = [_conjunction([_is(n, v) for n, v in zip(rule.columns, row, strict=True)]) for row in rule.combinations]
-        present = _conjunction([~col(n).is_null() for n in rule.columns])
-        return present & ~functools.reduce(operator.or_, rows)
-    if isinstance(rule, Determines):
-        return functools.reduce(operator.or_, _mismatches(rule.of, rule.column, rule.values))
-    raise DeclarationError(f"{rule.describe()}: there is no way to count the rows that break this rule: leave it out")
-
-
-def _mismatches(of: str, column: str, values: Sequence[tuple[Any, Any]]) -> list[Expr]:
-    """Return for each value of `column` that the rows of the values that lead to it have another one."""
-    sources: dict[Any, list[Any]] = {}
-    for source, target in values:
-        sources.setdefault(target, []).append(source)
-    return [
-        functools.reduce(operator.or_, [_is(of, source) for source in several]) & ~_is(column, target)
-        for target, several in sources.items()
-    ]
-
-
-def _is(name: str, value: Any) -> Expr:
-    """Return that a column has a value; None is a missing one."""
-    return col(name).is_null() if value is None else ~col(name).is_null() & (col(name) == value)
-
-
-def _conjunction(parts: Sequence[Expr]) -> Expr:
-    return functools.reduce(operator.and_, parts)
