@@ -160,6 +160,11 @@ class BoundNumber:
         # constants are cut to one step beyond the ends
         check_range(None if low is None else low - 1, None if high is None else high + 1)
 
+    # of what it is alone: the terms of a question are looked up often, and each fraction of the grid and the ends takes as
+    # long to hash as all the rest
+    def __hash__(self) -> int:
+        return hash(self.meaning)
+
     @property
     def values(self) -> Interval:
         """The interval in the question's own units."""
