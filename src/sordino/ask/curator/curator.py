@@ -690,7 +690,7 @@ class Curator(TableFace):
         """Return the release and its text, or why it failed, in words that quote no data."""
         try:
             release = self._charging.make_release(plan, charge, plan.procedure.release(statements, rows, self._rng))
-            return release, write_answer(release)
+            return release, write_answer(release, charge)
         except Exception as failure:
             # of any kind: its message may quote a cell
             return failure_of(failure, plan.provider)

@@ -379,7 +379,7 @@ class Transaction:
         if self.sums is self._before:
             self.db.execute("UPDATE state SET head = ?, hash = ?", (self.head, self.hash))
             return
-        cap = canonical(loss_to_dict(self.sums.cap))
+        cap = canonical(self.sums.to_dict()["cap"])
         spent = self.sums.spent
         most = self.sums.cap.amounts()
         state = (cap, self.head, self.hash, self.sums.charges)

@@ -144,9 +144,10 @@ class BoundNumber:
     reaches one for which it is not total. Equal numbers have equal SQL, as `meaning` is the expression, or one of a kind.
     """
 
-    unit: Fraction
-    interval: Interval
-    stored: Interval
+    # What it means says enough to look it up by: each of these fractions takes as long to hash as all the rest.
+    unit: Fraction = field(hash=False)
+    interval: Interval = field(hash=False)
+    stored: Interval = field(hash=False)
     missable: bool
     build: Build = field(compare=False)
     kind: str = "number"
@@ -159,11 +160,6 @@ class BoundNumber:
         low, high = self.stored.lower, self.stored.upper
         # constants are cut to one step beyond the ends
         check_range(None if low is None else low - 1, None if high is None else high + 1)
-
-    # of what it is alone: the terms of a question are looked up often, and each fraction of the grid and the ends takes as
-    # long to hash as all the rest
-    def __hash__(self) -> int:
-        return hash(self.meaning)
 
     @property
     def values(self) -> Interval:
