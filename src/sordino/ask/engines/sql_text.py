@@ -32,23 +32,23 @@ def quote_name(value: str) -> str:
 CHOICE = "sordino"
 
 
-def parse_own(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
+def parse_own(text: str) -> exp.Expression:
     """Return the tree of an expression; equal texts are parsed once."""
-    return _parse_once(text, dialect).copy()
+    return _parse_once(text).copy()
 
 
-def parse_relation(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
+def parse_relation(text: str) -> exp.Expression:
     """Return the tree of a relation, such as a sub-query with its name."""
-    select = _parse_once(f"SELECT 1 FROM {text}", dialect).copy()
+    select = _parse_once(f"SELECT 1 FROM {text}").copy()
     relation: exp.Expression = (select.args.get("from_") or select.args["from"]).this
     return relation
 
 
 @functools.lru_cache(maxsize=512)
-def _parse_once(text: str, dialect: DialectType) -> exp.Expression:
+def _parse_once(text: str) -> exp.Expression:
     from sqlglot import parse_one
 
-    return cast("exp.Expression", parse_one(text, dialect=dialect))
+    return cast("exp.Expression", parse_one(text, dialect="duckdb"))
 
 
 @functools.lru_cache(maxsize=512)
