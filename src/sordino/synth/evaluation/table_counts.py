@@ -104,6 +104,11 @@ class ExactCounter:
         return np.where(keys < 0, -1, np.asarray(axis.codes, dtype=np.int64)[keys])
 
 
+def one_way_counts(model: Model, column: int) -> Floats:
+    """Return the model's count of each key of one column."""
+    return count_model(model, [(column, np.arange(model.parts.columns[column].size))])
+
+
 def count_model(model: Model, chosen: Sequence[tuple[int, Codes]]) -> Floats:
     """Return the model's counts over classes of keys of a few columns."""
     parts = model.parts
