@@ -206,6 +206,7 @@ class Curator(TableFace):
             return plan_batch(
                 question,
                 partial(self.plan, assume_rows=assume_rows, assume_mean=assume_mean),
+                price=partial(self._price, assume_rows=assume_rows, assume_mean=assume_mean),
                 error=error,
                 losses=take_loss(arguments),
                 counted="rho" if "rho" in self._ledger.cap.amounts() else "epsilon",
@@ -662,6 +663,12 @@ class Curator(TableFace):
             except QuestionRefused as other:
                 refused = truer_refusal(question, self._table, refused, other)
             raise refused.in_sql() from None
+
+    def _price(
+        self, question: Question, *, assume_rows: int | None, assume_mean: float | None, **loss: Unpack[LossArguments]
+    ) -> Plan:
+        """Return the plan of one question at a loss that is only tried."""
+        return self._plan(question, read_loss(**loss), assume_rows=assume_rows, assume_mean=assume_mean)
 
     def _ask_dummy(self, plan: Plan) -> Release:
         # Two threads that ask first at once open one each, and the later one stays: a lock would not survive a fork.
