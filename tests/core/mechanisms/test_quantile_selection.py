@@ -352,7 +352,8 @@ def test_what_is_refused() -> None:
 
 def test_ranks_go_round() -> None:
     made = QuantileSelection(THREE, F(1, 3), ROW["replace"], groups=2)
-    found = Ranks((1, 2**70), F(1, 4), *made.error_stages([[0]], values=10**9, rows=2**40))
+    (stages,) = made.error_stages([[0]], values=10**9, rows=2**40)
+    found = Ranks((1, 2**70), F(1, 4), stages)
     again = estimate_from_dict(found.to_dict())
     assert again == found
     assert found.values() == [0.25, 2.0**68]
