@@ -144,12 +144,6 @@ _MEANT = {
 __getattr__, __dir__, __all__ = export_lazily(__name__, meant=_MEANT)
 register_features(
     {
-        # Aggregates, as methods of the expressions below them.
-        **dict.fromkeys(
-            ("count", "count_distinct", "mean", "Selection", "std", "sum", "variance"), "sordino.ask.queries.build"
-        ),
-        **dict.fromkeys(("median", "quantile", "quantiles"), "sordino.ask.queries.aggregates.quantile"),
-        **dict.fromkeys(("all", "any", "first", "last", "max", "min"), "sordino.ask.queries.unit_aggregates"),
         "attack_page": "sordino.reporting.attack_charts",
         "board_page": "sordino.reporting.board",
         "draw_table_noise": "sordino.tables.replicated_noise",
@@ -157,12 +151,12 @@ register_features(
         "find_rule_problems": "sordino.synth.rule_text",
         "item_names": "sordino.ask.engines.outer",
         "parts_of_cells": "sordino.tables.least_squares",
-        "plot": "sordino.reporting.charts",
         "prepare_moments": "sordino.models.moments",
         "prepare_steps": "sordino.models.steps",
         "prepare_tabulation": "sordino.tables.tabulating",
         "query_release": "sordino.ask.curator.released_query",
         "run_replicates": "sordino.ask.engines.outer",
+        "Selection": "sordino.ask.queries.build",
         "Series": "sordino.series.series",
         "tables_html": "sordino.reporting.released_tables",
     }

@@ -43,8 +43,7 @@ def test_sensitivity_is_that_of_the_worst_change(shape: tuple[int, ...], rows: i
     assert l2_squared == max(int((change**2).sum()) for change in changes)
 
 
-def test_a_known_total_does_not_move_under_replace() -> None:
-    assert residual_sensitivity((), relation="replace", rows=2, known_total=True) == (Fraction(0), Fraction(0))
+def test_a_total_moves_by_all_rows_of_a_unit_under_replace() -> None:
     assert residual_sensitivity((), relation="replace", rows=2) == (Fraction(2), Fraction(4))
 
 

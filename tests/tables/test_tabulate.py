@@ -20,7 +20,6 @@ import sordino as sd
 from binding import BoundVectors
 from planning import data_access_of
 from protecting import protect
-from sordino.ask.curator.charging import write_answer
 from sordino.ask.queries.question_records import question_from_json, question_to_json
 from sordino.ask.queries.tabulation import TabulationQuery, compile_tabulation
 from sordino.core.estimates.table_cells import TableCells
@@ -860,7 +859,7 @@ def test_a_release_of_many_areas_is_small_on_record_and_reads_again(tmp_path: Pa
     people = protect(source, domain, budget=RHO, ledger=tmp_path / "ledger.db")
     levels = {"columns": ["county", "tract"], "areas": [(f"C{i % 37}", name) for i, name in enumerate(names)]}
     answer = people.ask(sd.tabulate([["age", "tract"], ["county"], ["tract"]], levels=levels), rho="0.1")
-    assert len(write_answer(answer)) < 15 * 13_200 + 60_000
+    assert len(people.ledger.answer(answer.charge)) < 15 * 13_200 + 60_000
     again = people.release(answer.charge)
     assert again == answer
     assert again.tables["age", "tract"].equals(answer.tables["age", "tract"])

@@ -17,14 +17,15 @@ def register_features(features: Mapping[str, str]) -> None:
     """Register the modules of functions that lower packages call without importing them.
 
     `features` maps the name of a function to its module. A lower package may offer what a higher one makes: a connection
-    its page for a board, `connect` a connection to a server. It may not import them; `sordino/__init__` names them here.
+    its page for a board, an expression the aggregates of itself. It may not import them; `sordino/__init__` names here those
+    that it does not export: the public ones stand among its exports.
     """
     _FEATURES.update(features)
 
 
 def load_feature(name: str) -> Any:
-    """Return a registered function, imported now. Raises KeyError for a name that nobody registered."""
-    return getattr(importlib.import_module(_FEATURES[name]), name)
+    """Return a registered function, or what `sordino` itself exports by this name, imported now; AttributeError for neither."""
+    return getattr(importlib.import_module(_FEATURES.get(name, "sordino")), name)
 
 
 # `from module import name as name` is the form in which type checkers know a re-export.

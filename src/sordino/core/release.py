@@ -341,12 +341,17 @@ class Release:
         tables = {name: self._rows(self.columns, list(map(cells_to_json, c)), keys) for name, c in cells.items()}
         return self._data(confidence, tables)
 
-    def to_record(self) -> dict[str, Any]:
-        """Return `to_dict` without the tables that `from_dict` recomputes, so that each key is stored once, not four times."""
-        tables: dict[str, Any] = {"rows": None, "errors": None, "intervals": None}
-        return {name: part for name, part in self._data(0.95, tables).items() if name not in tables}
+    def to_record(self, *, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return `to_dict` without the tables that `from_dict` recomputes, so that each key is stored once, not four times.
 
-    def _data(self, confidence: float, tables: Mapping[str, Any]) -> dict[str, Any]:
+        `event` is its event as plain data, where that was written for its charge already.
+        """
+        tables: dict[str, Any] = {"rows": None, "errors": None, "intervals": None}
+        return {name: part for name, part in self._data(0.95, tables, event).items() if name not in tables}
+
+    def _data(
+        self, confidence: float, tables: Mapping[str, Any], event: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         return {
             "schema": SCHEMA_VERSION,
             "private": self.private,
@@ -375,7 +380,7 @@ class Release:
             "notes": list(self.notes),
             "remarks": list(self.remarks),
             "chosen": {n: None if v is None else format_number(v) for n, v in self.chosen},
-            "event": event_to_dict(self.event),
+            "event": event_to_dict(self.event) if event is None else event,
             "keys": [{"name": k.name, **labels_to_dict(k.labels), "kind": k.kind} for k in self.keys],
             "estimates": [{"name": o.name, **o.estimate.to_dict()} for o in self.outputs],
             **({} if self.statement is None else {"statement": self.statement.to_dict()}),

@@ -586,9 +586,9 @@ def name_columns(rows: Sequence[Sequence[str]], width: int = 0) -> tuple[tuple[s
     return tuple(names), notes
 
 
-def header_line(path: str | Path, *, encoding: str = "utf-8", at: str = "") -> str:
+def header_line(path: str | Path) -> str:
     """Return the first line of a file of lines, empty where there is none; raises SourceError where it is not text."""
-    return (_first_lines(path, 1, encoding=encoding, at=at) or [""])[0]
+    return (_first_lines(path, 1, encoding="utf-8", at="") or [""])[0]
 
 
 def _first_lines(path: str | Path, count: int, *, encoding: str, at: str) -> list[str]:

@@ -23,8 +23,6 @@ Labels = Sequence[Label] | Category
 Answers = Any
 Codes = np.ndarray[Any, np.dtype[np.int32]]
 
-# The number of a missing answer where no label stands for it.
-MISSING = -1
 MOST_LABELS = 1 << 19
 
 
@@ -73,7 +71,7 @@ def labels_hash(labels: Sequence[Label]) -> str:
 
 
 def codes_of(answers: Answers, labels: tuple[Label, ...], *, missing: bool) -> Codes:
-    """Return the label number of each answer; `MISSING` where there is none, if `missing` answers may be so.
+    """Return the label number of each answer; -1 where there is none, if `missing` answers may be so.
 
     Raises DeclarationError for an answer outside the labels; the message names its place, not what it says.
     """

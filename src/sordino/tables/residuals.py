@@ -45,13 +45,11 @@ def residual_scale(sizes_of_axes: Sequence[int]) -> int:
     return math.prod(sizes_of_axes)
 
 
-def residual_sensitivity(
-    sizes_of_axes: Sequence[int], *, relation: Relation, rows: int, known_total: bool = False
-) -> tuple[Fraction, Fraction]:
+def residual_sensitivity(sizes_of_axes: Sequence[int], *, relation: Relation, rows: int) -> tuple[Fraction, Fraction]:
     """Return the largest l1 norm, and the largest squared l2 norm, of what one unit moves in `residual_counts`.
 
     A unit has at most `rows` rows, all of which may be in one cell. Under "replace" its rows may become any other at most
-    `rows` rows; with `known_total`, as many as there were.
+    `rows` rows.
 
     Theorem. A change d of the counts is u - v, u and v not negative and with sums of at most `rows`, v = 0 under
     "add_remove". Norms are convex, so their maxima over these polytopes are at vertices: u in {0, rows e_a}, v in {0, rows
@@ -72,9 +70,9 @@ def residual_sensitivity(
     sizes = tuple(sizes_of_axes)
     one_l1 = math.prod(2 * (size - 1) for size in sizes)
     one_l2 = math.prod(size * (size - 1) for size in sizes)
-    if relation == "add_remove" or (not sizes and not known_total):
+    if relation == "add_remove" or not sizes:
         return Fraction(rows * one_l1), Fraction(rows**2 * one_l2)
-    if not sizes or min(sizes) == 1:
+    if min(sizes) == 1:
         return Fraction(0), Fraction(0)
     least = min(sizes)
     pair_l2 = Fraction(2 * one_l2 * least, least - 1)
@@ -110,7 +108,6 @@ def joint_rho(
     *,
     relation: Relation,
     rows: int,
-    known_total: bool = False,
 ) -> Fraction:
     """Return what all residuals together cost in rho: the largest sum of |R_A d|^2 / (2 sigma_A^2) over changes d.
 
@@ -122,8 +119,7 @@ def joint_rho(
     """
     _check_rows(rows)
     singles = {
-        axes: residual_sensitivity([sizes[a] for a in axes], relation=relation, rows=rows, known_total=known_total)[1]
-        for axes in sigma_squared
+        axes: residual_sensitivity([sizes[a] for a in axes], relation=relation, rows=rows)[1] for axes in sigma_squared
     }
     total = sum((singles[axes] / (2 * sigma) for axes, sigma in sigma_squared.items()), Fraction(0))
     axes_used = sorted({axis for axes in sigma_squared for axis in axes if sizes[axis] > 1})
@@ -135,8 +131,7 @@ def joint_rho(
     for axes, sigma in sigma_squared.items():
         norm = math.prod(sizes[a] * (sizes[a] - 1) for a in axes)
         cost = rows**2 * norm / (2 * sigma)
-        if not (known_total and not axes):
-            alone += cost
+        alone += cost
         # The cosine of the residuals of two cells: 1 for an axis on which they agree, -1/(m - 1) where they differ.
         cosine = np.ones(len(pairs))
         for a in axes:
@@ -145,7 +140,7 @@ def joint_rho(
         pairs += 2 * float(cost) * (1 - cosine)
     # Relative rounding errors of at most 2^-53 for each of a few operations an entry, all terms being of one sign.
     worst = Fraction(float(pairs.max())) * (1 + Fraction(len(sigma_squared) + 100, 2**50))
-    return min(total, max(worst, Fraction(0) if known_total else alone))
+    return min(total, max(worst, alone))
 
 
 def _check_rows(rows: int) -> None:

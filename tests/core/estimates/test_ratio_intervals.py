@@ -16,7 +16,6 @@ from sordino.core.estimates.noisy import Noisy
 from sordino.core.estimates.ratio import Ratio, two_laplace_tail
 from sordino.core.noise.laws import DiscreteGaussian, DiscreteLaplace
 from sordino.core.noise.rng import Rng
-from sordino.errors import DeclarationError
 from trying import examples
 
 RUNS = 2_000
@@ -91,6 +90,3 @@ def test_two_laplace_tail_is_a_probability_above_each_part(a: float, b: float, t
 def test_two_laplace_tail_broadcasts() -> None:
     assert two_laplace_tail(np.array([1.0, 2.0]), 1.0, np.array([[0.0], [1.0], [2.0]])).shape == (3, 2)
     assert two_laplace_tail(0.0, 0.0, np.array([-1.0, 0.0, 1.0])).tolist() == [1.0, 0.0, 0.0]
-    for bad in ((-1.0, 1.0, 1.0), (1.0, math.nan, 1.0), (1.0, 1.0, math.nan)):
-        with pytest.raises(DeclarationError, match="a and b"):
-            two_laplace_tail(*bad)

@@ -188,7 +188,7 @@ def test_errors_are_no_more_than_stated(levels: tuple[Fraction, ...]) -> None:
         law = {o: math.exp(w) for o, w in _logs(made, table, 4).items()}
         off = {o: [_distance(table, q, v) for q, v in zip(levels, o, strict=True)] for o in law}
         for places in ((0,), (len(levels) - 1,), both):
-            (stage,) = made.error_stages(*places, values=4, rows=4)
+            ((stage,),) = made.error_stages([places], values=4, rows=4)
             for o in law:  # a row of error costs at least what the bound takes it to cost
                 assert _cost(levels, table, o) * made.rate >= stage.rate * sum(off[o][i] for i in places)
             for t in (0.5, 1, 2, 3):

@@ -266,8 +266,8 @@ def test_the_stated_rank_error_holds(levels: tuple[Fraction, ...]) -> None:
     made = QuantileSelection(levels, F(1), ROW["replace"], groups=1)
     rng = Rng.seeded(12)
     drawn = [made.release(Counted([table], low, high, (1,)), low=low, high=high, rng=rng)[0] for _ in range(150)]
-    for place, level in enumerate(levels):
-        stages = made.error_stages(place, values=high - low + 1, rows=rows)
+    bounds = made.error_stages([[place] for place in range(len(levels))], values=high - low + 1, rows=rows)
+    for place, (level, stages) in enumerate(zip(levels, bounds, strict=True)):
         for confidence in (0.5, 0.9):
             bound = Ranks((0,), F(1), stages, chained=True).errors(confidence)[0]
             off = 0
@@ -282,7 +282,7 @@ def test_the_stated_rank_error_holds(levels: tuple[Fraction, ...]) -> None:
 def test_a_single_bound_by_hand() -> None:
     """(ln U + ln 1/beta) / rate: 2^20 values, rate 1/2, 95%."""
     made = QuantileSelection(HALF, F(1), ROW["replace"], groups=1)
-    stages = made.error_stages(0, values=2**20, rows=10)
+    (stages,) = made.error_stages([[0]], values=2**20, rows=10)
     assert Ranks((0,), F(1), stages).errors(0.95)[0] == pytest.approx((math.log(2**20) + math.log(20)) * 2)
 
 
@@ -352,7 +352,8 @@ def test_what_is_refused() -> None:
 
 def test_ranks_go_round() -> None:
     made = QuantileSelection(THREE, F(1, 3), ROW["replace"], groups=2)
-    found = Ranks((1, 2**70), F(1, 4), made.error_stages(0, values=10**9, rows=2**40))
+    (stages,) = made.error_stages([[0]], values=10**9, rows=2**40)
+    found = Ranks((1, 2**70), F(1, 4), stages)
     again = estimate_from_dict(found.to_dict())
     assert again == found
     assert found.values() == [0.25, 2.0**68]

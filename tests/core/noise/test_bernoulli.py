@@ -11,7 +11,7 @@ import pytest
 
 from core.noise.support import FALSE_ALARM, ScriptedRng, chi_square, textbook_bernoulli_exp, words
 from mistyping import mistype
-from sordino.core.noise.bernoulli import CertifiedProbability, bernoulli, bernoulli_exp, exp_bounds, settle
+from sordino.core.noise.bernoulli import CertifiedProbability, bernoulli, bernoulli_exp_raised, exp_bounds, settle
 from sordino.core.noise.rng import Rng
 from sordino.errors import DeclarationError
 
@@ -131,6 +131,11 @@ def test_bad_arguments_are_refused_by_name() -> None:
     for call, name in refusals:
         with pytest.raises(DeclarationError, match=name):
             call()
+
+
+def bernoulli_exp(over: int, under: int, rng: Rng) -> bool:
+    """A coin of chance exp(-over / under)."""
+    return bernoulli_exp_raised(over + 256 * under, under, rng)
 
 
 @pytest.mark.parametrize(

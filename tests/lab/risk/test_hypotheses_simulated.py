@@ -16,7 +16,6 @@ from gaussian_tradeoff import gaussian_delta, gaussian_power, mu_for_rho
 from sordino.core.accounting.belief import (
     advantage_bound,
     epsilon_for_identification,
-    identification_bound,
     posterior_bounds,
     power_bound,
 )
@@ -118,7 +117,7 @@ def test_identification_against_laplace_lee_clifton_2012() -> None:
     true = np.asarray(rng.uniform_doubles(DRAWS) * 8).astype(int)
     guess = posteriors(law.sample(rng, DRAWS) + 4 + candidates[true]).argmax(axis=1)
     right = float(np.mean(guess == true))
-    assert right <= identification_bound(epsilon, candidates=8) + 5 * math.sqrt(0.25 / DRAWS)
+    assert right <= posterior_bounds(epsilon, prior=1 / 8)[1] + 5 * math.sqrt(0.25 / DRAWS)
     assert right > 1 / 8
 
 

@@ -17,7 +17,7 @@ from sordino.errors import DeclarationError
 from sordino.lab.sensitivity import empirical
 from sordino.lab.sensitivity.moves import moves_from
 from sordino.lab.sensitivity.statistics import statistic_from
-from sordino.lab.sensitivity.universe import places_of, universe_from
+from sordino.lab.sensitivity.universe import exact_universe_from, places_of
 from sordino.lab.sensitivity.worst_case import cost, enumerate_pairs
 
 QUERIES = ("count", "sum", "mean", "median", "quantile:0.25", "quantile:0.9", "min", "max", "var", "std")
@@ -51,7 +51,7 @@ def cells(draw: st.DrawFn, most: int = 8) -> dict[str, Any]:
 
 
 def oracle(query: str, cell: dict[str, Any], *, local: bool) -> float:
-    universe = universe_from(cell["universe"])
+    universe = exact_universe_from(cell["universe"]).floats
     stated = {"within": None, "exactly": None, "direction": None} | cell["distance"]
     moves = moves_from(**stated, size=len(cell["table"]), universe_size=universe.size)
     places = places_of(cell["table"], universe) if local else None

@@ -12,7 +12,7 @@ from sordino import sensitivity as sens
 from sordino.lab.sensitivity import empirical
 from sordino.lab.sensitivity.moves import moves_from
 from sordino.lab.sensitivity.statistics import statistic_from
-from sordino.lab.sensitivity.universe import universe_from
+from sordino.lab.sensitivity.universe import exact_universe_from
 from sordino.lab.sensitivity.variance import farthest_spread
 from sordino.lab.sensitivity.worst_case import enumerate_pairs
 
@@ -85,7 +85,7 @@ def test_free_records_on_both_sides_of_the_added_ones() -> None:
     """Adding five records in the middle of two far ones: A lies inside F, so no one-sided order attains the value."""
     universe = [0, *(0.5 + step / 1000 for step in (-3, -2, -1, 1, 2, 3)), 1]
     found = sens.global_sensitivity("var", universe, size=2, neighbors="add_remove", exactly=4, direction="add")
-    values = universe_from(universe)
+    values = exact_universe_from(universe).floats
     moves = moves_from(
         neighbors="add_remove", within=None, exactly=4, direction="add", size=2, universe_size=values.size
     )
@@ -117,7 +117,7 @@ def test_a_sweep_cut_short_says_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_variance_search_returns_neighbors() -> None:
-    values = universe_from(ABSENCE_DAYS)
+    values = exact_universe_from(ABSENCE_DAYS).floats
     moves = moves_from(neighbors="add_remove", within=3, exactly=None, direction=None, size=5, universe_size=10)
     found = farthest_spread(values, statistic_from("var", ddof=1), moves)
     removed = len(set(found.first) - set(found.second))

@@ -739,10 +739,11 @@ class AggregationProcedure(Procedure):
         # it is counted by the selection of the keys
         if place == self.allocation.counted:
             error = vectors[0].mechanism.law.error(confidence)
+        elif isinstance(aggregate, Average):
+            times_rows = aggregate.error(parts, replace(expected, rows=None))
+            error = None if self.assume_rows is None else times_rows / self.assume_rows
         elif len(parts) == 1 or self.assume_rows is not None:
             error = aggregate.error(parts, expected)
-        if isinstance(aggregate, Average):
-            times_rows = aggregate.error(parts, replace(expected, rows=None))
         assumes = str(getattr(aggregate, "assumes", ""))
         return PlannedColumn(
             (aggregate.alias,),

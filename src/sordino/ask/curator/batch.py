@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, cast
 
 from sordino.ask.curator.plan import EQUAL, LossSplit, Plan, registered_procedure
@@ -246,6 +247,7 @@ def plan_batch(
     question: Any,
     plan: Callable[..., Plan],
     *,
+    price: Callable[..., Plan] | None = None,
     error: Any,
     losses: LossArguments,
     counted: str,
@@ -255,6 +257,8 @@ def plan_batch(
 ) -> Batch:
     """Return the batch that the arguments of `Curator.plan` ask for; `counted` is the currency where no loss is stated.
 
+    `plan` makes the plans that it holds; `price`, where given, those that a loss is searched by, which nobody sees: they write no
+    statement and look nothing up in the ledger.
     Raises DeclarationError where the arguments do not fit together, QuestionRefused for a question whose error is private.
     """
     listed = list(question) if isinstance(question, (list, tuple)) else [question]
@@ -267,12 +271,12 @@ def plan_batch(
     delta = losses.get("delta")
     sharing = len(questions)
 
-    def plan_at(i: int, amount: Fraction) -> Plan:
+    def plan_at(i: int, amount: Fraction, *, by: Callable[..., Plan] = plan) -> Plan:
         # Deltas add up; with rho it only says how the cost is reported.
         each = delta
         if delta is not None and counted == "epsilon":
             each = to_fraction(delta, name="delta") / sharing
-        priced = plan(questions[i], **{counted: amount}, delta=each)
+        priced = by(questions[i], **{counted: amount}, delta=each)
         if priced.procedure.error_is_private:
             raise QuestionRefused(
                 "the error of this question is private, so no loss can be planned from it: state a loss instead of "
@@ -295,10 +299,10 @@ def plan_batch(
     wanted = list(error) if isinstance(error, (list, tuple)) else [error] * len(questions)
     if len(wanted) != len(questions):
         raise DeclarationError(f"{arg('error=')} takes one number, or {len(questions)}, one per question")
-    return _for_errors(plan_at, wanted, confidence)
+    return _for_errors(plan_at, partial(plan_at, by=price or plan), wanted, confidence)
 
 
-def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) -> Batch:
+def _for_errors(plan_at: PlanAt, price_at: PlanAt, wanted: Sequence[Number], confidence: float) -> Batch:
     """Return each question's plan at the least loss, to 4 digits, whose expected error is at most the wanted one.
 
     Raises QuestionRefused where no loss up to 100,000 reaches it, or the error depends on data that no guess was given for.
@@ -320,7 +324,7 @@ def _for_errors(plan_at: PlanAt, wanted: Sequence[Number], confidence: float) ->
             )
         while high / low > 1 + Fraction(1, 10 ** (_DIGITS + 2)):
             middle = _root(low * high)
-            low, high = (low, middle) if _worst(plan_at(i, middle), confidence) <= most else (middle, high)
+            low, high = (low, middle) if _worst(price_at(i, middle), confidence) <= most else (middle, high)
         rounded = _round_up(high)
         plans.append(plan_at(i, rounded))
     return Batch(tuple(plans), confidence)

@@ -22,7 +22,7 @@ from sordino.ask.queries.queryable import ReleaseContent
 from sordino.core.accounting.event_fields import event_to_dict
 from sordino.core.errors import ChargedError, InDoubt, LedgerError, QuestionRefused
 from sordino.core.ledger.ledger import Ledger
-from sordino.core.ledger.records import Charge, ShareSums, StoredAnswer, check_resumed, check_share
+from sordino.core.ledger.records import Charge, ShareSums, StoredAnswer, check_share, resume_charge
 from sordino.core.loss import Loss, loss_from
 from sordino.core.neighbors import Neighbors
 from sordino.core.release import Release
@@ -138,8 +138,7 @@ class Charging:
             if not self._resumes or doubt.charge is None:
                 raise
             resumed = self.ledger.find(doubt.charge)
-        check_resumed(resumed, event_to_dict(plan.event), self.spender)
-        return resumed
+        return resume_charge(resumed, event_to_dict(plan.event), self.spender)
 
     def charge_new(self, plan: Plan) -> Charge:
         """Charge a plan that has no request id."""
@@ -245,14 +244,14 @@ def share_of_table(note: str, table: str) -> Fraction:
     return sum((Fraction(share) for name, share in shares if name == table), Fraction(0))
 
 
-def write_answer(release: Release) -> str:
-    """Return the JSON text that the ledger keeps: the release without the tables that `from_dict` makes anew.
+def write_answer(release: Release, charge: Charge) -> str:
+    """Return the JSON text that the ledger keeps: a charge's release without the tables that `from_dict` makes anew.
 
     So each key is in it once instead of four times: a ledger holds no text of more than a gigabyte, and to write it takes
     longer than to count rows. Errors and intervals, some of which take longer than the question, are computed where they
     are asked for.
     """
-    return json.dumps(release.to_record(), ensure_ascii=False, allow_nan=False)
+    return json.dumps(release.to_record(event=charge.event), ensure_ascii=False, allow_nan=False)
 
 
 # The tables of a charge with several, as `name_tables` writes them; no question's own words come before its first colon.

@@ -206,6 +206,7 @@ class Curator(TableFace):
             return plan_batch(
                 question,
                 partial(self.plan, assume_rows=assume_rows, assume_mean=assume_mean),
+                price=partial(self._price, assume_rows=assume_rows, assume_mean=assume_mean),
                 error=error,
                 losses=take_loss(arguments),
                 counted="rho" if "rho" in self._ledger.cap.amounts() else "epsilon",
@@ -663,6 +664,12 @@ class Curator(TableFace):
                 refused = truer_refusal(question, self._table, refused, other)
             raise refused.in_sql() from None
 
+    def _price(
+        self, question: Question, *, assume_rows: int | None, assume_mean: float | None, **loss: Unpack[LossArguments]
+    ) -> Plan:
+        """Return the plan of one question at a loss that is only tried."""
+        return self._plan(question, read_loss(**loss), assume_rows=assume_rows, assume_mean=assume_mean)
+
     def _ask_dummy(self, plan: Plan) -> Release:
         # Two threads that ask first at once open one each, and the later one stays: a lock would not survive a fork.
         engine = self._dummy_engine or open_dummy(self._table)
@@ -690,7 +697,7 @@ class Curator(TableFace):
         """Return the release and its text, or why it failed, in words that quote no data."""
         try:
             release = self._charging.make_release(plan, charge, plan.procedure.release(statements, rows, self._rng))
-            return release, write_answer(release)
+            return release, write_answer(release, charge)
         except Exception as failure:
             # of any kind: its message may quote a cell
             return failure_of(failure, plan.provider)

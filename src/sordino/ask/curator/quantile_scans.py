@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -85,6 +85,11 @@ class PlannedQuantile:
     # the groups that one unit's rows fall in, one row each, where that makes rho less
     spread_over: int = 1
     lead: int | None = None
+    # the widths of its bins, scan by scan
+    widths: tuple[int, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(bin_widths(self.high - self.low + 1, self.selection.groups)))
 
     @property
     def event(self) -> Event:
@@ -127,11 +132,6 @@ class PlannedQuantile:
 
     def _select(self, on: Primitives, width: int, within: Sequence[Segment] | None, parent: int) -> exp.Select:
         return bin_select(on, self.resolved, self.measure, low=self.low, width=width, within=within, parent=parent)
-
-    @property
-    def widths(self) -> list[int]:
-        """The widths of its bins, scan by scan."""
-        return bin_widths(self.high - self.low + 1, self.selection.groups)
 
     def of_keys(self, listed: Keys) -> PlannedQuantile:
         """Return the same selection for the groups that some keys list, which were private until they were selected."""
@@ -177,10 +177,10 @@ class PlannedQuantile:
         places = [self.selection.levels.index(level) for level in self.aggregate.levels]
         columns = [tuple(group[p] for group in draws) for p in places]
         if not self.aggregate.spread:
-            stages = [self.selection.error_stages(p, values=values, rows=rows) for p in places]
+            stages = self.selection.error_stages([[p] for p in places], values=values, rows=rows)
             return [Ranks(c, self.measure.unit, s, chained=True) for c, s in zip(columns, stages, strict=True)]
         ranges = tuple(b - a for a, b in zip(columns[0], columns[-1], strict=True))
-        both = self.selection.error_stages(places[0], places[-1], values=values, rows=rows)
+        (both,) = self.selection.error_stages([[places[0], places[-1]]], values=values, rows=rows)
         return [Ranks(ranges, self.measure.unit, both, chained=True)]
 
 

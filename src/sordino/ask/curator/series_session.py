@@ -475,7 +475,7 @@ def open_series_session(
 
         def answer(charge: Any) -> str:
             content = ReleaseContent(notes=(opening_note(opened),))
-            return write_answer(charging.make_release(plan, charge, content))
+            return write_answer(charging.make_release(plan, charge, content), charge)
 
         record = series.open(
             name,

@@ -175,11 +175,10 @@ class DuckDBPrimitives(SqlPrimitives):
             return self.let(self._trim_zeros(text))
         return self.let(f"CAST({cell} AS VARCHAR)")
 
-    def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
+    def _whole_cell(self, column: str, kind: str, cell: str, lower: int, upper: int) -> exp.Expression:
         """Return a whole number, clipped; an unsigned one of 128 bits is compared with its own type only."""
-        kind, cell = self._cell(column)
         if kind != "UHUGEINT":
-            return super().integer(column, lower, upper)
+            return super()._whole_cell(column, kind, cell, lower, upper)
         # DuckDB compares the type with no other
         above = f"{cell} > CAST('{_TOP}' AS UHUGEINT)"
         return self._clip(f"CASE WHEN {above} THEN {whole_text(_TOP)} ELSE {self._narrow(cell)} END", lower, upper)

@@ -313,14 +313,13 @@ class SparkPrimitives(SqlPrimitives):
             )
         return self.let(f"CAST({cell} AS VARCHAR)")
 
-    def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
+    def _whole_cell(self, column: str, kind: str, cell: str, lower: int, upper: int) -> exp.Expression:
         """Return a whole number, clipped; a float is tested for being whole by rounding it.
 
         A decimal so near a whole number that its float is whole is that number: a cast there would truncate it.
         """
-        kind, cell = self._cell(column)
         if kind not in FLOATING:
-            return super().integer(column, lower, upper)
+            return super()._whole_cell(column, kind, cell, lower, upper)
         real = self.let(self._real(kind, cell))
         broken = f"{self._is_nan(real)} OR RINT({real}) <> {real}"
         return self._whole_of(real, broken, lower, upper, exact=f"ROUND({cell})" if kind == "DECIMAL" else real)

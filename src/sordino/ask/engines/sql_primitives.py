@@ -196,9 +196,11 @@ class SqlPrimitives(ABC):
         cell = self.let(text)
         if lower is None or upper is None:
             return self._column(f"CASE {case_bounds(cell, lower, upper)} ELSE {cell} END")
+        low = whole_text(lower)
+        high = whole_text(upper)
+        beyond = f"WHEN {cell} < {low} THEN {low} WHEN {cell} > {high} THEN {high}"
         # the common case comes first
-        inside = f"WHEN {cell} BETWEEN {whole_text(lower)} AND {whole_text(upper)} THEN {cell}"
-        clipped = self.let(f"CASE {inside} {case_bounds(cell, lower, upper)} END")
+        clipped = self.let(f"CASE WHEN {cell} BETWEEN {low} AND {high} THEN {cell} {beyond} END")
         self._clips[clipped] = (cell, lower, upper)
         return self._tree(clipped)
 
@@ -301,7 +303,10 @@ class SqlPrimitives(ABC):
 
     def integer(self, column: str, lower: int, upper: int) -> exp.Expression:
         """Return a whole number, clipped; text other than up to 18 digits (and .0), fractions and NaN are missing."""
-        kind, cell = self._cell(column)
+        return self._whole_cell(column, *self._cell(column), lower, upper)
+
+    def _whole_cell(self, column: str, kind: str, cell: str, lower: int, upper: int) -> exp.Expression:
+        """Return the raw cell of a column as a whole number, clipped."""
         if kind in WHOLE_KINDS or kind == "BOOLEAN":
             return self._clip(cell if kind == "BIGINT" else self._small(kind, cell), lower, upper)
         if kind in LARGE:

@@ -32,23 +32,23 @@ def quote_name(value: str) -> str:
 CHOICE = "sordino"
 
 
-def parse_own(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
+def parse_own(text: str) -> exp.Expression:
     """Return the tree of an expression; equal texts are parsed once."""
-    return _parse_once(text, dialect).copy()
+    return _parse_once(text).copy()
 
 
-def parse_relation(text: str, dialect: DialectType = "duckdb") -> exp.Expression:
+def parse_relation(text: str) -> exp.Expression:
     """Return the tree of a relation, such as a sub-query with its name."""
-    select = _parse_once(f"SELECT 1 FROM {text}", dialect).copy()
+    select = _parse_once(f"SELECT 1 FROM {text}").copy()
     relation: exp.Expression = (select.args.get("from_") or select.args["from"]).this
     return relation
 
 
 @functools.lru_cache(maxsize=512)
-def _parse_once(text: str, dialect: DialectType) -> exp.Expression:
+def _parse_once(text: str) -> exp.Expression:
     from sqlglot import parse_one
 
-    return cast("exp.Expression", parse_one(text, dialect=dialect))
+    return cast("exp.Expression", parse_one(text, dialect="duckdb"))
 
 
 @functools.lru_cache(maxsize=512)
@@ -137,6 +137,8 @@ _OPERATORS = {
     **{"Add": "+", "Sub": "-", "Mul": "*", "IntDiv": "//", "Is": "IS", "And": "AND", "Or": "OR"},
     **{"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="},
 }
+# the parts of an operation: two sides, and not IS NOT or an operator of the user's
+_SIDES = {"this", "expression"}
 
 
 def write_tree(tree: exp.Expression) -> str:
@@ -148,7 +150,7 @@ def write_tree(tree: exp.Expression) -> str:
     """
     parts = {name: part for name, part in tree.args.items() if part}
     kind = type(tree).__name__
-    if kind in _OPERATORS and _is_plain(tree):
+    if kind in _OPERATORS and parts.keys() == _SIDES:
         return _write_chain(tree, _OPERATORS[kind])
     if kind == "Case" and "this" not in parts:
         return _write_case(parts)
@@ -169,18 +171,19 @@ def _write(part: Any) -> str:
 def _write_chain(tree: Any, operator: str) -> str:
     """Return a + b + c, whose first operation is the left side of the second."""
     kind = type(tree)
-    operands: list[str] = []
+    operands = [write_tree(tree.expression)]
+    first = tree.this
     # a sum of a thousand columns is as many levels deep
-    while type(tree) is kind and _is_plain(tree):
-        operands.append(write_tree(tree.expression))
-        tree = tree.this
-    operands.append(write_tree(tree))
+    while type(first) is kind and _is_plain(first):
+        operands.append(write_tree(first.expression))
+        first = first.this
+    operands.append(write_tree(first))
     return f" {operator} ".join(reversed(operands))
 
 
 def _is_plain(operation: Any) -> bool:
     """Tell whether it is two sides and an operator, and not IS NOT or an operator of the user's."""
-    return {name for name, part in operation.args.items() if part} == {"this", "expression"}
+    return {name for name, part in operation.args.items() if part} == _SIDES
 
 
 def _write_case(parts: dict[str, Any]) -> str:

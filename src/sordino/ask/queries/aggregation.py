@@ -576,9 +576,11 @@ def _check_text(texts: Sequence[str]) -> None:
 
 
 def _check_distinct(names: Sequence[str]) -> None:
-    for i, name in enumerate(names):
-        if name.lower() in (n.lower() for n in names[:i]):
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
             raise same_name(name)
+        seen.add(name.lower())
 
 
 def same_name(name: str) -> QuestionRefused:

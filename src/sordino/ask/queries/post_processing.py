@@ -45,8 +45,6 @@ from sordino.core.estimates.selected import Selected
 from sordino.core.loss import format_number
 from sordino.core.release import Key, Output
 
-_OF_TWO = ("round", "divide", "remainder", "modulo")
-
 
 @dataclass(frozen=True, slots=True)
 class FormulaColumn:

@@ -53,7 +53,6 @@ from sordino.core.primitives import NARROW, Primitives, UnitWindow, WindowOrder
 _PLACES = ("row_number", "rank", "dense_rank", "ntile")
 _PICKS = ("lag", "lead", "first_value", "last_value")
 _NTH = "nth_value"
-_TOTALS = ("rows", "count", "sum", "min", "max")
 _WORDS = {
     "lag": "{of} {n} before",
     "lead": "{of} {n} after",

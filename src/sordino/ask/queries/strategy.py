@@ -27,7 +27,7 @@ from sordino.ask.queries.aggregates.sums import count_term
 from sordino.ask.queries.aggregation import BoundedQuery
 from sordino.ask.queries.query import Aggregate, SqlAggregate, Vector
 from sordino.ask.queries.sensitivity_rules import block_sensitivity
-from sordino.core.estimates.weighted_sum import Mix, mix_weights
+from sordino.core.estimates.weighted_sum import Mix
 from sordino.core.neighbors import Sensitivity
 
 _ROWS = SqlAggregate("rows", None)
@@ -134,24 +134,27 @@ class _Search:
                 self._singles.setdefault(key, Block((part,), sensitivity))
         counts_rows = any(share and _ROWS in t for share, terms in zip(shares, wanted, strict=True) for t in terms)
         self.blocks = list(dict.fromkeys(_shared_blocks(bounded, counts_rows, squared)))
-        vector_terms = [[_terms(vector) for vector in block.vectors] for block in self.blocks]
-        self._mixes = [
-            [
-                None if not parts or any(part.rule is not None for part in parts) else _solve(g, terms)
-                for g in vector_terms
-            ]
+        # What has no parts, or a rule of its own, is read from no block.
+        linear = [
+            terms if parts and all(part.rule is None for part in parts) else None
             for parts, terms in zip(compiled.parts, wanted, strict=True)
         ]
+        # By block and aggregate.
+        self._mixes = [_solve([_terms(vector) for vector in block.vectors], linear) for block in self.blocks]
         # The aggregates that each block answers.
-        self.readers = [
-            [i for i, mixes in enumerate(self._mixes) if mixes[b] is not None] for b in range(len(vector_terms))
-        ]
+        self.readers = [[i for i, mix in enumerate(mixes) if mix is not None] for mixes in self._mixes]
         self._directions = [
             getattr(a, "directions", lambda _: [[1.0]])(parts)
             for a, parts in zip(aggregates, compiled.parts, strict=True)
         ]
         self._variances = {key: _variance(block, squared) for key, block in self._singles.items()}
-        self._blockwise = [[self._whole_error(i, at) for at in range(len(self.blocks))] for i in range(len(shares))]
+        # Most assignments that are tried leave most aggregates the shares that they had.
+        self._own_errors: dict[tuple[object, ...], float] = {}
+        block_variances = [_variance(block, squared) for block in self.blocks]
+        self._blockwise = [
+            [self._whole_error(i, at, variance) for at, variance in enumerate(block_variances)]
+            for i in range(len(shares))
+        ]
         self._alone = [
             self._own_error(i, self._own_shares([i], whole=True)) if s else 0.0 for i, s in enumerate(shares)
         ]
@@ -185,7 +188,7 @@ class _Search:
                 readings.append(Reading(tuple((place[key], 0) for key in keys), _identity(len(keys))))
                 continue
             block = self.blocks[at]
-            mix = self._mixes[i][at]
+            mix = self._mixes[at][i]
             assert mix is not None
             if at not in place:
                 place[at] = len(blocks)
@@ -213,15 +216,24 @@ class _Search:
 
     def _own_error(self, i: int, shares: Mapping[object, Fraction]) -> float:
         """Return the error of an aggregate by vectors of its own, at these shares."""
-        variances = [self._variances[k] and self._variances[k] * self._noise(shares[k]) ** 2 for k in self._keys[i]]
-        return _error(self._directions[i], variances)
+        keys = self._keys[i]
+        known = (i, *(shares.get(key) for key in keys))
+        error = self._own_errors.get(known)
+        if error is None:
+            variances = [self._variances[k] and self._variances[k] * self._noise(shares[k]) ** 2 for k in keys]
+            error = self._own_errors[known] = _error(self._directions[i], variances)
+        return error
 
-    def _whole_error(self, i: int, at: int) -> float:
+    def _whole_error(self, i: int, at: int, variance: float) -> float:
         """Return the error of an aggregate by the vectors of a block that has the whole loss; infinite where they do not do."""
-        if (mix := self._mixes[i][at]) is None:
+        if (mix := self._mixes[at][i]) is None:
             return math.inf
-        weighed = [mix_weights(mix, weights) for weights in self._directions[i]]
-        return _error(weighed, [_variance(self.blocks[at], self._squared)] * len(mix[0]))
+        columns = [[float(row[k]) for row in mix] for k in range(len(mix[0]))]
+        weighed = [
+            [sum(part * weight for part, weight in zip(column, weights, strict=True)) for column in columns]
+            for weights in self._directions[i]
+        ]
+        return _error(weighed, [variance] * len(columns))
 
     def _noise(self, share: Fraction) -> float:
         """Return how much larger the noise's deviation is at a share of the loss."""
@@ -364,22 +376,31 @@ def _identity(size: int) -> Mix:
     return tuple(tuple(Fraction(int(i == k)) for k in range(size)) for i in range(size))
 
 
-def _solve(vectors: Sequence[Terms], wanted: Sequence[Terms]) -> Mix | None:
-    """Return the weights of a block's vectors that give each part, by elimination; None where they do not give them."""
-    terms = list(dict.fromkeys(t for v in vectors for t in v))
-    if any(t not in terms for p in wanted for t in p):
-        return None
-    rows = [[Fraction(v.get(t, 0)) for v in vectors] + [Fraction(p.get(t, 0)) for p in wanted] for t in terms]
+def _solve(vectors: Sequence[Terms], wanted: Sequence[Sequence[Terms] | None]) -> list[Mix | None]:
+    """Return the weights of a block's vectors that give the parts of each aggregate, by elimination.
+
+    None for an aggregate whose parts they do not give, and for one that is None.
+    """
+    terms = dict.fromkeys(t for v in vectors for t in v)
+    asked = [parts if parts is not None and all(t in terms for p in parts for t in p) else None for parts in wanted]
+    # All aggregates are solved at once: the vectors are the same for each.
+    sides = [p for parts in asked for p in parts or ()]
+    rows = [[Fraction(v.get(t, 0)) for v in vectors] + [Fraction(p.get(t, 0)) for p in sides] for t in terms]
     width = len(vectors)
     for k in range(width):
         pivot = next((i for i in range(k, len(rows)) if rows[i][k]), None)
         if pivot is None:
-            return None
+            return [None] * len(wanted)
         rows[k], rows[pivot] = rows[pivot], rows[k]
         rows[k] = [c / rows[k][k] for c in rows[k]]
         for i in range(len(rows)):
             if i != k and rows[i][k]:
                 rows[i] = [c - rows[i][k] * p for c, p in zip(rows[i], rows[k], strict=True)]
-    if any(any(row[width:]) for row in rows[width:]):
-        return None
-    return tuple(tuple(rows[k][width + p] for k in range(width)) for p in range(len(wanted)))
+    mixes: list[Mix | None] = []
+    start = width
+    for parts in asked:
+        end = start + len(parts or ())
+        given = parts is not None and not any(any(row[start:end]) for row in rows[width:])
+        mixes.append(tuple(tuple(rows[k][p] for k in range(width)) for p in range(start, end)) if given else None)
+        start = end
+    return mixes

@@ -94,24 +94,12 @@ def epsilon_for_posterior(most: Number, *, prior: Number) -> float:
     return largest_epsilon(lambda eps: _posterior(eps, p), limit)
 
 
-def largest_gain(epsilon: Number) -> tuple[float, float]:
-    """Return the largest possible posterior - prior over all priors, and the prior where it is.
-
-    tanh(eps / 4), at prior 1 / (1 + e^(eps / 2)); from the derivative of `posterior_bounds` in the prior, which is
-    zero where prior + posterior = 1. Reads the relation that epsilon is stated for. Raises DeclarationError unless
-    epsilon >= 0.
-
-    >>> [round(x, 8) for x in largest_gain(1)]
-    [0.24491866, 0.37754067]
-    """
-    eps = amount(epsilon, name="epsilon", zero=True)
-    return math.tanh(eps / 4), _posterior(-eps / 2, 0.5)
-
-
 def epsilon_for_gain(most: Number) -> float:
     """Return the largest epsilon at which no prior rises by more than `most`: 4 artanh(most).
 
-    The inverse of `largest_gain`, in the same relation. Raises DeclarationError unless 0 < most < 1.
+    No posterior is more than tanh(eps / 4) above its prior, and that at prior 1 / (1 + e^(eps / 2)): the derivative of
+    `posterior_bounds` in the prior is zero where prior + posterior = 1. In the relation that epsilon is stated for. Raises
+    DeclarationError unless 0 < most < 1.
 
     >>> round(epsilon_for_gain("0.24491866"), 6)
     1.0
@@ -178,25 +166,13 @@ def epsilon_for_advantage(most: Number, *, delta: Number = 0) -> float:
     return largest_epsilon(lambda eps: _advantage(eps, d), limit)
 
 
-def identification_bound(epsilon: Number, *, candidates: int) -> float:
-    """Return the largest posterior that one of `candidates` people, equally likely before, is the one in the table.
-
-    1 / (1 + (m - 1) e^-eps) for m candidates, any two of whom give neighbors under replace (one is in the place of
-    the other): epsilon is read under replace; a loss stated under add_remove counts twice. Raises DeclarationError
-    unless epsilon >= 0 and candidates >= 2. Lee & Clifton 2012, Differential identifiability, section 3.
-
-    >>> round(identification_bound(1, candidates=8), 6)
-    0.279708
-    """
-    m = whole(candidates, name="candidates", least=2)
-    return _identification_risk(amount(epsilon, name="epsilon", zero=True), m)
-
-
 def epsilon_for_identification(risk: Number, *, candidates: int) -> float:
     """Return the largest epsilon under replace at which no candidate is identified with a posterior above `risk`.
 
-    ln((m - 1) rho / (1 - rho)): rho-differential identifiability. Raises DeclarationError unless
-    1 / candidates < risk < 1. Lee & Clifton 2012, Theorem 1.
+    ln((m - 1) rho / (1 - rho)): rho-differential identifiability, the posterior of one of m candidates who are equally likely
+    before being 1 / (1 + (m - 1) e^-eps). Any two give neighbors under replace, as one is in the place of the other; a loss
+    stated under add_remove counts twice. Raises DeclarationError unless 1 / candidates < risk < 1. Lee & Clifton 2012,
+    Differential identifiability, section 3 and Theorem 1.
 
     >>> round(epsilon_for_identification("1/3", candidates=8), 9)  # ln 3.5
     1.252762968
@@ -205,21 +181,6 @@ def epsilon_for_identification(risk: Number, *, candidates: int) -> float:
     m = whole(candidates, name="candidates", least=2)
     require_above(limit, 1 / m, name="risk", because=f"the posterior of one of {m} candidates")
     return largest_epsilon(lambda eps: _identification_risk(eps, m), limit)
-
-
-def identification_scale(risk: Number, *, candidates: int, sensitivity: Number) -> float:
-    """Return the scale of Laplace noise for `risk`: lambda = S / ln((m - 1) rho / (1 - rho)).
-
-    `sensitivity` is S, how far the answer moves when one candidate takes the place of another (replace), in the
-    answer's unit, as is the scale. Raises as `epsilon_for_identification`. Lee & Clifton 2012, section 4.
-
-    >>> round(identification_scale("1/3", candidates=8, sensitivity="8/3"), 9)
-    2.128628267
-    """
-    epsilon = epsilon_for_identification(risk, candidates=candidates)
-    if epsilon == 0:
-        raise DeclarationError("risk is too close to 1 / candidates for any finite scale of noise: raise it")
-    return amount(sensitivity, name="sensitivity", zero=True) / epsilon
 
 
 def tables_bound(epsilon: Number, *, people: int, size: int, heaviest: Number | None = None) -> float:

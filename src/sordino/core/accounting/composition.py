@@ -28,33 +28,6 @@ from sordino.core.rounding import bisect, float_up
 _SLACK = 1e-14
 
 
-def advanced(epsilon: Number, k: int, slack: Number) -> float:
-    """Return the epsilon of `k` runs of epsilon-DP at delta = `slack` by advanced composition, rounded up.
-
-    epsilon sqrt(2 k ln(1/slack)) + k epsilon (e^epsilon - 1) (Dwork, Rothblum, Vadhan 2010, Theorem III.3). Never
-    better than `kairouz`; kept for comparison. Raises DeclarationError unless epsilon, k >= 0 and 0 < slack < 1.
-
-    >>> round(advanced(1, 500, 1e-5), 6)
-    966.439216
-    """
-    each, runs, bits = _read_runs(epsilon, k, slack)
-    grown = math.expm1(each) if each < 700 else math.inf
-    return (each * math.sqrt(2 * runs * bits) + (runs * each * grown if runs and each else 0.0)) * (1 + _SLACK)
-
-
-def kairouz(epsilon: Number, k: int, slack: Number) -> float:
-    """Return the epsilon of `k` runs of epsilon-DP at delta = `slack`, rounded up.
-
-    k epsilon tanh(epsilon / 2) + epsilon sqrt(2 k ln(1/slack)) (Kairouz, Oh, Viswanath 2015, Theorem 3.4). Raises
-    DeclarationError unless epsilon, k >= 0 and 0 < slack < 1.
-
-    >>> round(kairouz(1, 500, 1e-5), 2)
-    338.36
-    """
-    each, runs, bits = _read_runs(epsilon, k, slack)
-    return (runs * each * math.tanh(each / 2) + each * math.sqrt(2 * runs * bits)) * (1 + _SLACK)
-
-
 def optimal(epsilon: Number, k: int, delta: Number) -> float:
     """Return the least epsilon that `k` runs of epsilon-DP have at `delta`: the exact answer, rounded up.
 
@@ -62,7 +35,7 @@ def optimal(epsilon: Number, k: int, delta: Number) -> float:
     worst case, whose loss is (k - 2 j) epsilon with probability C(k, j) e^((k - j) epsilon) / (1 + e^epsilon)^k. Raises
     DeclarationError unless epsilon, k >= 0 and 0 < delta < 1.
 
-    >>> optimal(1, 500, 1e-5) < kairouz(1, 500, 1e-5)
+    >>> optimal(1, 500, 1e-5) < compose_kairouz([1.0] * 500, Fraction(1, 10**5))
     True
     >>> round(optimal(1, 1, 1e-9), 6)
     1.0

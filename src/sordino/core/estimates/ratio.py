@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sordino.core.errors import DeclarationError
 from sordino.core.estimates.array_bisection import bisect_arrays
 from sordino.core.estimates.estimate import ESTIMATES, BigInt, Number, estimate_to_dict
 from sordino.core.estimates.noisy import Noisy
@@ -285,7 +284,7 @@ def _tails(first: NoiseLaw, second: NoiseLaw, *, cells: int) -> tuple[Callable[[
         top, bottom = (law.scale for law in stand_ins)
 
         def laplace(weights: Weights, distance: Any) -> Any:
-            return _laplace_tail(top * np.abs(weights[0]), bottom * np.abs(weights[1]), np.abs(distance))
+            return two_laplace_tail(top * np.abs(weights[0]), bottom * np.abs(weights[1]), np.abs(distance))
 
         return laplace, 1
     variances = first.variance(), second.variance()
@@ -306,21 +305,13 @@ def two_laplace_tail(a: Any, b: Any, t: Any) -> Any:
     e^(-t/a) (1 + b t / (a (a + b)) phi(z)), z = t (a - b) / (a b), phi(z) = (1 - e^-z) / z; phi(0) = 1 gives the limit
     e^(-t/a) (1 + t / (2a)) at a = b, and b = 0 leaves e^(-t/a). The second form has no cancellation.
 
-    Scales a, b >= 0 (DeclarationError otherwise; NaN too), t in the same unit; 1 for t < 0. Kotz, Kozubowski,
-    Podgorski 2001, The Laplace distribution and generalizations, chapter 2.
+    Scales a, b >= 0 and t in the same unit; 1 for t < 0. Kotz, Kozubowski, Podgorski 2001, The Laplace distribution and
+    generalizations, chapter 2.
 
     >>> float(two_laplace_tail(1.0, 0.0, 0.0)), round(float(two_laplace_tail(2.0, 2.0, 4.0)), 6)
     (1.0, 0.270671)
     """
-    first, second, bound = (np.asarray(v, dtype=np.float64) for v in (a, b, t))
-    if not (np.all(first >= 0) and np.all(second >= 0) and not np.any(np.isnan(bound))):
-        raise DeclarationError("a and b must be numbers of at least 0, and t must not be NaN")
-    return _laplace_tail(first, second, bound)
-
-
-def _laplace_tail(first: Any, second: Any, bound: Any) -> Any:
-    """Return `two_laplace_tail` of arrays that were checked."""
-    large, small, bound = np.broadcast_arrays(np.maximum(first, second), np.minimum(first, second), bound)
+    large, small, bound = np.broadcast_arrays(np.maximum(a, b), np.minimum(a, b), t)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         z = bound / small * ((large - small) / large)
         phi = np.where(z > 0, -np.expm1(-z) / z, 1.0)

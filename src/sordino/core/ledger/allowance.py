@@ -17,6 +17,8 @@ from sordino.core.loss import Loss, Number, format_number, loss_from, read_loss,
 Every = Literal["month", "quarter", "year"]
 
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
+# for so many years somebody may stay in a table
+_YEARS = 10
 # Months of which the spending is kept: no window is longer.
 _KEPT = 12
 
@@ -237,22 +239,22 @@ def shift_month(month: str, count: int) -> str:
     return f"{number // 12:04d}-{number % 12 + 1:02d}"
 
 
-def describe_years(allowance: Allowance, cap: Loss, years: int = 10) -> str:
-    """Return what somebody loses at most whose rows stay for years, in a sentence that is true of the allowance and the cap.
+def describe_years(allowance: Allowance, cap: Loss) -> str:
+    """Return what somebody loses at most whose rows stay for ten years, in a sentence that is true of the allowance and the cap.
 
     A span of years that begins within a period touches one period more, and so many runs cover its months.
     """
-    periods = years * 12 // _MONTHS[allowance.every] + 1
+    periods = _YEARS * 12 // _MONTHS[allowance.every] + 1
     most = {n: min(periods * amount, cap.amounts()[n]) for n, amount in allowance.amounts.items()}
     words = ", ".join(f"{n} {format_number(a)}" for n, a in most.items())
     by_cap = any(periods * amount > cap.amounts()[n] for n, amount in allowance.amounts.items())
     reason = (
         "all that the cap allows"
         if by_cap
-        else f"{periods:,} times the allowance, as {years} years touch that many periods"
+        else f"{periods:,} times the allowance, as {_YEARS} years touch that many periods"
     )
     return (
-        f"Somebody whose rows stay for {years} years loses at most {words} in that time: {reason}. What was spent does not "
+        f"Somebody whose rows stay for {_YEARS} years loses at most {words} in that time: {reason}. What was spent does not "
         "return: each period adds to what the periods before it revealed, about those who have left too while their rows are kept"
     )
 

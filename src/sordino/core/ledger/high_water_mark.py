@@ -119,11 +119,11 @@ def read_mark(path: Path) -> Checkpoint | None:
         os.close(file)
 
 
-def marks_at(path: str, directory: Path | None = None) -> list[Checkpoint]:
+def marks_at(path: str) -> list[Checkpoint]:
     """Return the checkpoints of all ledgers that were last seen at `path`, the one last written first."""
     times: list[tuple[int, Checkpoint]] = []
     with suppress(OSError):
-        for file in (marks_directory() if directory is None else directory).iterdir():
+        for file in marks_directory().iterdir():
             # a damaged mark of another ledger must not stop this one
             with suppress(LedgerError, OSError):
                 checkpoint = read_mark(file)

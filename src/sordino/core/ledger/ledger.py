@@ -33,10 +33,10 @@ from sordino.core.ledger.records import (
     amounts_to_dict,
     canonical,
     charge_id,
-    check_resumed,
     hash_of,
     loss_of,
     loss_to_dict,
+    resume_charge,
     texts_digest,
 )
 from sordino.core.ledger.replay import replay
@@ -220,8 +220,7 @@ class Ledger:
             if request is not None:
                 before = find_charge(step.db, request, digest)
                 if before is not None and before.resumable:
-                    check_resumed(before, plain, spender)
-                    return before
+                    return resume_charge(before, plain, spender)
                 if before is not None:
                     return StoredAnswer(before, answer_of(step.db, before))
             return reserve(step, event, plain, note=note, question=digest, request=request, spender=spender)

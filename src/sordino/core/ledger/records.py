@@ -70,10 +70,12 @@ class Charge:
         return loss_from(dict(self.amounts))
 
 
-def check_resumed(charge: Charge, event: Mapping[str, Any], spender: str | None) -> None:
-    """Raise QuestionRefused unless a charge was made for this event and by this spender."""
+def resume_charge(charge: Charge, event: Mapping[str, Any], spender: str | None) -> Charge:
+    """Return a charge that is to be answered; raises QuestionRefused unless it was made for this event and by this spender."""
     if charge.event != event or charge.spender != spender:
         raise QuestionRefused(f"this request id was charged as {charge.id} at another loss; use a new request id")
+    # An entry has its keys sorted; an answer has the event's in the order of its fields.
+    return replace(charge, event=event)
 
 
 def charge_to_dict(budget: str, charge: Charge) -> dict[str, Any]:
@@ -172,18 +174,24 @@ class Sums:
     tables: str
     shares: Mapping[str, ShareSums] = field(default_factory=dict)
     allowance: AllowanceSums | None = None
+    # as plain data, from the first time that it was needed: the entry of an answer states the sums of its charge again
+    plain: Mapping[str, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
-    def to_dict(self, *, spells: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, spells: bool = False) -> Mapping[str, Any]:
         """Return the sums as plain data; with `spells` each share is written out, as in entries of older versions."""
-        shares: dict[str, Any] = {}
         if spells and self.shares:
-            shares = {"shares": {name: share.to_dict() for name, share in self.shares.items()}}
-        elif self.shares:
-            shares = {"shares": texts_digest({name: share.text for name, share in self.shares.items()})}
-        allowance = {} if self.allowance is None else {"allowance": self.allowance.to_dict()}
+            return self._with_shares({name: share.to_dict() for name, share in self.shares.items()})
+        if self.plain is None:
+            shares = texts_digest({name: share.text for name, share in self.shares.items()}) if self.shares else None
+            object.__setattr__(self, "plain", self._with_shares(shares))
+        assert self.plain is not None
+        return self.plain
+
+    def _with_shares(self, shares: Any) -> Mapping[str, Any]:
+        """Return the sums as plain data; of the shares it has what is given, None for none."""
         return {
-            **shares,
-            **allowance,
+            **({} if shares is None else {"shares": shares}),
+            **({} if self.allowance is None else {"allowance": self.allowance.to_dict()}),
             "ledger": self.ledger,
             "cap": loss_to_dict(self.cap),
             "spent": amounts_to_dict(self.spent),

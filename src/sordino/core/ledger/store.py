@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from sordino.core.errors import ChargedError, InDoubt, LedgerError, QuestionRefused, UnknownName
 from sordino.core.ledger.allowance import AllowanceSums
@@ -255,7 +255,6 @@ def _charge(row: tuple[int, str | None, str, Any, str, str, str | None]) -> Char
     )
 
 
-T = TypeVar("T")
 # the sums, the last entry's number and its hash
 LedgerEnd = tuple[Sums, int, str]
 
@@ -379,7 +378,7 @@ class Transaction:
         if self.sums is self._before:
             self.db.execute("UPDATE state SET head = ?, hash = ?", (self.head, self.hash))
             return
-        cap = canonical(loss_to_dict(self.sums.cap))
+        cap = canonical(self.sums.to_dict()["cap"])
         spent = self.sums.spent
         most = self.sums.cap.amounts()
         state = (cap, self.head, self.hash, self.sums.charges)

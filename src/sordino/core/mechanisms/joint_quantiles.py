@@ -122,11 +122,11 @@ class JointQuantiles:
             moved = 2 * Fraction(self.neighbors.contributions) if self.groups == 1 else 2 * moved
         return self.epsilon / (2 * moved)
 
-    def error_stages(self, place: int, *more: int, values: int, rows: int) -> tuple[RankStage, ...]:
-        """Return what bounds the rank error at a level on a lattice of `values` values, or the sum of two errors."""
-        del place, rows
+    def error_stages(self, places: Sequence[Sequence[int]], *, values: int, rows: int) -> list[tuple[RankStage, ...]]:
+        """Return what bounds the rank error at each level on a lattice of `values` values, or the sum of two errors."""
+        del rows
         choices = math.log(math.comb(values + len(self.levels) - 1, len(self.levels))) * (1 + 1e-12)
-        return (RankStage(Fraction(1), self.rate * (1 if more else 2), choices),)
+        return [(RankStage(Fraction(1), self.rate * (1 if len(p) > 1 else 2), choices),) for p in places]
 
     def dense_errors(self, requested: Sequence[Fraction]) -> list[float]:
         """Return the standard deviation of the rank at each requested level, where values are dense.

@@ -138,12 +138,12 @@ def pieces(partition: Partition, problem: RankProblem) -> list[Piece]:
     def next_first(i: int) -> int:
         return int(partition.first[i]) if i < end else problem.high + 1
 
-    add(problem.low, next_first(start) - 1, problem.rank(partition, start), problem.rank(partition, start), flat=True)
-    for i, j in itertools.pairwise(cuts):
+    # the first cut is the start
+    ranked = [(i, problem.rank(partition, i)) for i in cuts]
+    add(problem.low, next_first(start) - 1, ranked[0][1], ranked[0][1], flat=True)
+    for (i, below), (j, above) in itertools.pairwise(ranked):
         first = int(partition.first[i])
         last = int(partition.last[i])
-        below = problem.rank(partition, i)
-        above = problem.rank(partition, j)
         if j - i > 1:
             # several segments lie between two cuts
             add(first, next_first(j) - 1, below, above, flat=False)

@@ -108,6 +108,10 @@ class QuantileSelection:
     groups: int
     # Its selections, stage by stage.
     tree: tuple[tuple[Node, ...], ...] = field(init=False, repr=False, compare=False)
+    # By place: the level among the rows between the levels found before it.
+    inner: tuple[Fraction, ...] = field(init=False, repr=False, compare=False)
+    # By place: what one rank costs.
+    rates: tuple[Fraction, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.levels or any(not 0 <= q <= 1 for q in self.levels):
@@ -117,6 +121,10 @@ class QuantileSelection:
         if self.epsilon <= 0:
             raise DeclarationError(f"epsilon must be above 0, not {format_number(self.epsilon)}")
         object.__setattr__(self, "tree", halving_stages(len(self.levels)))
+        inner = {node.place: self._find_inner(node) for node in itertools.chain.from_iterable(self.tree)}
+        object.__setattr__(self, "inner", tuple(inner[place] for place in range(len(self.levels))))
+        rates = {n.place: self._find_rate(inner[n.place], len(nodes)) for nodes in self.tree for n in nodes}
+        object.__setattr__(self, "rates", tuple(rates[place] for place in range(len(self.levels))))
 
     @property
     def stages(self) -> int:
@@ -125,22 +133,12 @@ class QuantileSelection:
 
     def rate(self, place: int) -> Fraction:
         """Return what one rank costs in the exponent, for the level at `place`: epsilon / (2 D), epsilon / D at the ends."""
-        stage, node = next((i, n) for i, nodes in enumerate(self.tree) for n in nodes if n.place == place)
-        inner = self._inner(node)
-        most = max(inner, 1 - inner)
-        # the theorem on the ends
-        at_end = most == 1
-        epsilon = self.epsilon * (2 if at_end else 1)
-        count = self.neighbors.contributions
-        if self.neighbors.relation == "add_remove":
-            return epsilon / (2 * count * most)
-        alone = self.groups * len(self.tree[stage]) == 1
-        return epsilon / (2 * count * (1 if alone else 2 * most))
+        return self.rates[place]
 
-    def error_stages(self, place: int, *more: int, values: int, rows: int) -> tuple[RankStage, ...]:
-        """Return what bounds the rank error at a level on a lattice of `values` values, with `rows` rows at most.
+    def error_stages(self, places: Sequence[Sequence[int]], *, values: int, rows: int) -> list[tuple[RankStage, ...]]:
+        """Return what bounds the rank error at each level on a lattice of `values` values, with `rows` rows at most.
 
-        With several places, what bounds the sum of their errors.
+        Each of `places` names one level, or several: then what bounds the sum of their errors.
 
         Theorem (utility; after McSherry & Talwar 2007): the candidates whose cost is t or more have weight at most
         U exp(-rate t), and those of cost 0 at least M: P(cost >= t) <= (U / M) exp(-rate t). For a last selection some
@@ -149,19 +147,25 @@ class QuantileSelection:
         weights 1 - q' and q'. A selection's bound holds whatever was found before it: what the stages amount to together
         is `Ranks.errors`.
         """
-        weights = {p: Fraction(1) for p in (place, *more)}
-        stages = []
-        for nodes in reversed(self.tree):
-            for node in nodes:
+        # One selection's bound is part of many levels' bounds.
+        tails: dict[int, tuple[Fraction, float]] = {}
+        bounds = []
+        for several in places:
+            weights = {place: Fraction(1) for place in several}
+            stages = []
+            for node in itertools.chain.from_iterable(reversed(self.tree)):
                 weight = weights.get(node.place, Fraction(0))
                 if not weight:
                     continue
-                stages.append(RankStage(weight, *self._tail(node, values, rows)))
-                inner = self._inner(node)
+                if node.place not in tails:
+                    tails[node.place] = self._tail(node, values, rows)
+                stages.append(RankStage(weight, *tails[node.place]))
+                inner = self.inner[node.place]
                 for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
                     if 0 <= end < len(self.levels):
                         weights[end] = weights.get(end, Fraction(0)) + weight * share
-        return tuple(stages)
+            bounds.append(tuple(stages))
+        return bounds
 
     def dense_errors(self, requested: Sequence[Fraction]) -> list[float]:
         """Return the standard deviation of each requested level's rank, where values are dense.
@@ -173,9 +177,9 @@ class QuantileSelection:
         weights = {-1: none, len(self.levels): none}
         variance = {}
         for node in itertools.chain.from_iterable(self.tree):
-            inner = self._inner(node)
+            inner = self.inner[node.place]
             own_weights = {node.place: Fraction(1)}
-            variance[node.place] = 2 / float(self.rate(node.place)) ** 2
+            variance[node.place] = 2 / float(self.rates[node.place]) ** 2
             for end, share in ((node.lower, 1 - inner), (node.upper, inner)):
                 for place, weight in weights[end].items():
                     own_weights[place] = own_weights.get(place, Fraction(0)) + share * weight
@@ -220,25 +224,42 @@ class QuantileSelection:
                 return
             holdings.refine(sorted(wanted))
 
-    def _inner(self, node: Node) -> Fraction:
-        """Return the node's level among the rows between the levels found before it."""
+    def _find_inner(self, node: Node) -> Fraction:
         low = self.levels[node.lower] if node.lower >= 0 else Fraction(0)
         high = self.levels[node.upper] if node.upper < len(self.levels) else Fraction(1)
         return (self.levels[node.place] - low) / (high - low)
 
+    def _find_rate(self, inner: Fraction, together: int) -> Fraction:
+        """Return what one rank costs for a level found in a stage of `together` selections."""
+        most = max(inner, 1 - inner)
+        # the theorem on the ends
+        at_end = most == 1
+        epsilon = self.epsilon * (2 if at_end else 1)
+        count = self.neighbors.contributions
+        if self.neighbors.relation == "add_remove":
+            return epsilon / (2 * count * most)
+        alone = self.groups * together == 1
+        return epsilon / (2 * count * (1 if alone else 2 * most))
+
     def _problem(self, answers: dict[int, tuple[int, int]], node: Node) -> RankProblem:
         low, least = answers[node.lower]
         high, most = answers[node.upper]
-        target = least + self._inner(node) * (most - least)
+        target = least + self.inner[node.place] * (most - least)
         finer = target.denominator
-        rate = self.rate(node.place)
         return RankProblem(
-            low, high, least * finer, most * finer, target.numerator, PARTS * finer, rate, splits=not node.last
+            low,
+            high,
+            least * finer,
+            most * finer,
+            target.numerator,
+            PARTS * finer,
+            self.rates[node.place],
+            splits=not node.last,
         )
 
     def _tail(self, node: Node, values: int, rows: int) -> tuple[Fraction, float]:
         """Return r and c of P(error >= t) <= exp(c - r t), outward."""
-        rate = self.rate(node.place)
+        rate = self.rates[node.place]
         if node.last:
             return rate, math.log(values) * (1 + 1e-12) + 1e-12
         return split_tail(values, rows, rate, first=node.upper - node.lower > len(self.levels))

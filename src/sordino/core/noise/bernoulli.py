@@ -111,15 +111,6 @@ def bernoulli(p: CertifiedProbability, rng: Rng) -> bool:
     return word < p.first if word != p.first else settle(p, known=_WORD, rng=rng)
 
 
-def bernoulli_exp(numerator: int, denominator: int, rng: Rng) -> bool:
-    """Return True with probability exactly exp(-numerator / denominator), by `bernoulli_exp_raised`.
-
-    >>> bernoulli_exp(0, 1, Rng.seeded(1))
-    True
-    """
-    return bernoulli_exp_raised(numerator + (denominator << 8), denominator, rng)
-
-
 def bernoulli_exp_raised(raised: int, denominator: int, rng: Rng) -> bool:
     """Return True with probability exactly exp(-gamma), gamma = raised / denominator - 256, in time that hardly follows gamma.
 

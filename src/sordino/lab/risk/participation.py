@@ -63,24 +63,12 @@ def epsilon_for_relative(
     )
 
 
-def cost_bound(epsilon: Number, *, cost: Number) -> float:
-    """Return the most that taking part adds to a person's expected cost: (e^eps - 1) E.
-
-    `cost` is E, what the person expects to lose over the same events without taking part; the result is in its unit.
-    Reads epsilon under add_remove. Raises DeclarationError unless epsilon >= 0 and cost > 0. Hsu et al. 2014,
-    Differential privacy: an economic method for choosing epsilon, section 4.
-
-    >>> round(cost_bound("0.1", cost=100), 6)
-    10.517092
-    """
-    return _cost(amount(epsilon, name="epsilon", zero=True), amount(cost, name="cost"))
-
-
 def epsilon_for_cost(budget: Number, *, people: int, cost: Number) -> float:
     """Return the largest epsilon at which `budget` pays `people` for what taking part costs: ln(1 + B / (N E)).
 
-    The inverse of N `cost_bound`, under add_remove; `budget` and `cost` in one unit. Raises DeclarationError unless
-    budget > 0, people >= 1 and cost > 0. Hsu et al. 2014, section 4.
+    Taking part adds at most (e^eps - 1) E to the cost E that a person expects to have over the same events without it.
+    Under add_remove; `budget` and `cost` in one unit. Raises DeclarationError unless budget > 0, people >= 1 and cost > 0.
+    Hsu et al. 2014, Differential privacy: an economic method for choosing epsilon, section 4.
 
     >>> round(epsilon_for_cost(1000, people=100, cost=20), 6)  # ln 1.5
     0.405465

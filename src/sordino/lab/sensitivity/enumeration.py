@@ -43,9 +43,7 @@ class FarthestPair:
     tables: int
 
 
-def answer_tables(
-    statistic: Statistic, tables: Sequence[tuple[float, ...]], *, what: str = "asking each table"
-) -> list[float]:
+def answer_tables(statistic: Statistic, tables: Sequence[tuple[float, ...]]) -> list[float]:
     """Return a function's answer on each table of sorted values; equal tables are asked once.
 
     Answers are floats, and exact integers or fractions past 2^53. Raises NoAnswer where the function has none.
@@ -58,7 +56,7 @@ def answer_tables(
     with warnings.catch_warnings():
         # what is no number is refused by name; numpy's warning would say it again
         warnings.simplefilter("ignore", RuntimeWarning)
-        with _watch(what, len(distinct)) as step:
+        with _watch(len(distinct)) as step:
             answers = {table: step(statistic.of(_as_array(table))) for table in distinct}
     return [answers[table] for table in tables]
 
@@ -166,12 +164,13 @@ def _as_array(table: tuple[float, ...]) -> Any:
 
 
 @contextmanager
-def _watch(what: str, total: int) -> Iterator[Callable[[float], float]]:
+def _watch(total: int) -> Iterator[Callable[[float], float]]:
     """Give a function that hands its argument on; on a terminal, where there are many, it says how far it is."""
     if total < _WATCHED or not sys.stderr.isatty():
         yield lambda answer: answer
         return
     done = 0
+    what = "asking each table"
 
     def step(answer: float) -> float:
         nonlocal done

@@ -181,17 +181,6 @@ def format_value(value: float) -> str:
     return str(value) if isinstance(value, int) and abs(value) > _HELD else f"{value:.10g}"
 
 
-def universe_from(values: Iterable[Any]) -> Floats:
-    """Return the values of a universe as float64, sorted; raise DeclarationError unless these hold them.
-
-    >>> universe_from([3, 1, 2.5])
-    array([1. , 2.5, 3. ])
-    """
-    universe = exact_universe_from(values)
-    universe.require_floats("a universe of floats")
-    return np.array(universe.values(np.arange(universe.size)), dtype=np.float64)
-
-
 def places_of(table: Iterable[Any], universe: Floats) -> Places:
     """Return the places that the records of `table` take in the sorted universe; equal values take the first ones.
 

@@ -38,10 +38,9 @@ class _Batch:
 class ReportWriter:
     """Store posts from one thread; made with the address of its store, which it holds until `stop`."""
 
-    def __init__(self, url: str, states: Sequence[TaskState], *, linger: float = _LINGER) -> None:
+    def __init__(self, url: str, states: Sequence[TaskState]) -> None:
         self._url = url
         self._states = states
-        self._linger = linger
         self._batch = _Batch()
         self._mutex = threading.Lock()
         self._work = threading.Event()
@@ -81,7 +80,7 @@ class ReportWriter:
         while True:
             self._work.wait()
             if not self._stopping:
-                time.sleep(self._linger)
+                time.sleep(_LINGER)
             self._work.clear()
             with self._mutex:
                 batch = self._batch

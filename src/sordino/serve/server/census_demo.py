@@ -17,15 +17,16 @@ _SERVE = """
 answer_every = "250ms"
 approve_above = {epsilon = 0.5}     # what costs more waits for the officer
 """
+_ROWS = 30_000
 _WHO = {"ana": "analyst", "olga": "officer", "udo": "auditor"}
 
 
-def open_census_demo(directory: Path, *, rows: int = 30_000) -> tuple[CuratorService, Mapping[str, tuple[str, str]]]:
+def open_census_demo(directory: Path) -> tuple[CuratorService, Mapping[str, tuple[str, str]]]:
     """Return a served census in a directory, and of each account its role and its password, made anew.
 
     Raises DeclarationError where a project lies there already.
     """
-    path = write_census_project(directory, rows, Rng.secure())
+    path = write_census_project(directory, _ROWS, Rng.secure())
     path.write_text(path.read_text(encoding="utf-8") + _SERVE, encoding="utf-8")
     service = open_service(path)
     credentials = {}

@@ -633,10 +633,10 @@ def answers(model: Any, *, status: int = 200, description: str = "the answer", w
     return {status: {"model": model, "description": description}, **(WAITS if waits else {})}
 
 
-def sends(media_type: str, *, description: str, binary: bool = False, status: int = 200) -> Answers:
+def sends(media_type: str, *, description: str, binary: bool = False) -> Answers:
     """Return what a route answers with that is no JSON: text, or bytes."""
     schema = {"type": "string", **({"format": "binary"} if binary else {})}
-    return {status: {"description": description, "content": {media_type: {"schema": schema}}}}
+    return {200: {"description": description, "content": {media_type: {"schema": schema}}}}
 
 
 # How a request shows who sends it; a session's cookie changes something only with the token of its session.

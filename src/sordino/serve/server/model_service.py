@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import insert, select
 
@@ -39,7 +39,6 @@ from sordino.synth.rule_text import declared_rules, read_rule
 from sordino.synth.rules import Rule, at_most, never
 from sordino.synth.watched_table import Stages, WatchedTable
 
-T = TypeVar("T")
 _MOST_ROWS = 1_000_000
 _KEYS = (
     "table",

@@ -267,11 +267,6 @@ def _without_last(batches: Iterator[pa.RecordBatch], last: int) -> Iterator[pa.R
         yield from rest.slice(0, max(rest.num_rows - last, 0)).to_batches()
 
 
-def _check_width(cells: int, width: int, row: int, path: Path) -> None:
-    if cells != width:
-        raise SourceError(f"row {row} of {path} has {cells} cell{'s' * (cells != 1)}, not {width}; nothing was written")
-
-
 # ---- CSV and fixed width
 
 

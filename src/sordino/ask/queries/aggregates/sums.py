@@ -195,38 +195,38 @@ class _UnitTotals:
 def _unit_totals(of: Node, bounds: tuple[Fraction, Fraction], domain: Domain) -> Vector:
     """Return the vector of clipped totals; the rows of a unit need no bounds, as its total has them."""
     number = bind_number(of, domain)
-    words = describe(of)
     if number.kind != "number":
-        raise QuestionRefused(f"a sum of dates is not supported: {words} is a date")
-    _check_unit(number.unit, "sum", words)
+        raise QuestionRefused(f"a sum of dates is not supported: {describe(of)} is a date")
+    _check_unit(number.unit, "sum", of)
     low, high = outward(*bounds, number.unit)
     stored = number.stored.largest
     if stored is None or max(stored, Fraction(abs(low)), Fraction(abs(high))) * domain.row_ceiling >= WIDEST:
         raise QuestionRefused(
-            f"a sum of {words} could pass 37 digits: clip its rows first, declare tighter bounds or a row_ceiling"
+            f"a sum of {describe(of)} could pass 37 digits: clip its rows first, declare tighter bounds or a row_ceiling"
         )
     rule = _UnitTotals(low * number.unit, high * number.unit)
     return Vector("sum", ((1, SqlAggregate("sum", number, (low, high))),), number.unit, (low, high), True, rule)
 
 
-def _check_unit(unit: Fraction, what: str, words: str) -> None:
+def _check_unit(unit: Fraction, what: str, of: Node) -> None:
     if not Fraction(1, _EXTREME) <= unit <= _EXTREME:
         raise QuestionRefused(
-            f"a {what} of {words} is in steps of {format_number(unit)}, which no float can represent: scale it"
+            f"a {what} of {describe(of)} is in steps of {format_number(unit)}, which no float can represent: scale it"
         )
 
 
 def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, int, int]:
     """Return a number with its bounds in steps; raises QuestionRefused where it has none, with the way to clip."""
     number = bind_number(of, domain)
-    words = describe(of)
     if number.kind != "number" and what not in _OF_DATES:
+        words = describe(of)
         rule = f"a {what} of dates is not supported: {words} is a {number.kind}"
         raise QuestionRefused(
             f"{rule}; ask for its mean or a quantile, or for a number of days, ({words} - datetime.date(2000, 1, 1)).days()",
             sql=f"{rule}; ask for AVG or MEDIAN of it, or for a number of days, DATEDIFF('day', DATE '2000-01-01', {words})",
         )
     if number.interval.lower is None or number.interval.upper is None:
+        words = describe(of)
         rule = f"a {what} of {words} has no bounded sensitivity, because {words} lies in {number.values}"
         if not isinstance(of, Name):
             fix = "or declare bounds for its columns"
@@ -249,10 +249,11 @@ def require_bounds(of: Node, domain: Domain, what: str) -> tuple[BoundNumber, in
             + (f"; AVG({at}) finds its own" if what == "sum" else ""),
         )
     low, high = int(number.interval.lower), int(number.interval.upper)
-    _check_unit(number.unit, what, words)
+    _check_unit(number.unit, what, of)
     if max(abs(low), abs(high), high - low) * domain.row_ceiling >= WIDEST:
         raise QuestionRefused(
-            f"a {what} of {words} could pass 37 digits: bounds {number.values} in steps of {format_number(number.unit)} times "
-            f"{domain.row_ceiling} rows; declare a coarser resolution, tighter bounds or a row_ceiling"
+            f"a {what} of {describe(of)} could pass 37 digits: bounds {number.values} in steps of "
+            f"{format_number(number.unit)} times {domain.row_ceiling} rows; declare a coarser resolution, tighter bounds or a "
+            "row_ceiling"
         )
     return number, low, high

@@ -144,9 +144,10 @@ class BoundNumber:
     reaches one for which it is not total. Equal numbers have equal SQL, as `meaning` is the expression, or one of a kind.
     """
 
-    unit: Fraction
-    interval: Interval
-    stored: Interval
+    # What it means says enough to look it up by: each of these fractions takes as long to hash as all the rest.
+    unit: Fraction = field(hash=False)
+    interval: Interval = field(hash=False)
+    stored: Interval = field(hash=False)
     missable: bool
     build: Build = field(compare=False)
     kind: str = "number"
