@@ -493,8 +493,8 @@ class SqlPrimitives(ABC):
             at = self._strip(at)
         place = self._whole_place(at, wholes) if wholes else self._text_place(at, texts)
         if other is None:
-            return self._column(place)
-        return self._column(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({place}, {other}) END")
+            return self._tree(place)
+        return self._tree(f"CASE WHEN {at} IS NULL THEN NULL ELSE COALESCE({place}, {other}) END")
 
     def place_of(self, cell: exp.Expression, values: Sequence[str]) -> exp.Expression:
         """Return the place of a text among distinct values."""

@@ -1,0 +1,52 @@
+"""A list of declared values stands once in a statement, however often a condition names its column."""
+
+from __future__ import annotations
+
+import pytest
+
+import sordino as sd
+from ask.engines.sql_texts import KINDS
+from sordino.ask.engines.sql_primitives import SqlPrimitives
+from sordino.ask.engines.table_layout import TableLayout
+from sordino.ask.queries.aggregation import Aggregation, compile_query
+from sordino.ask.queries.sql.parse import parse_question
+
+VALUES = [f"value number {i}" for i in range(100)]
+DOMAIN = sd.Domain(
+    {
+        "word": sd.Category(VALUES),
+        "other": sd.Category(VALUES, other=VALUES[3], missing=sd.Fill(VALUES[4])),
+        "number": sd.Category(list(range(10_100, 10_200))),
+    }
+)
+LAYOUT = TableLayout(dict(zip(DOMAIN.stored, ("VARCHAR", "VARCHAR", "BIGINT"), strict=True)), DOMAIN, None, None)
+CONDITIONS = {
+    "word": "word = 'value number {}'",
+    "other": "other = 'value number {}'",
+    "number": "number = {}",
+    "text": "UPPER(word) LIKE '%{}X'",
+    "choice": "CASE WHEN word = 'value number {}' THEN 1 ELSE 2 END = 1",
+    "both": "(word = 'value number {0}' AND other = 'value number {0}')",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("form", CONDITIONS)
+def test_a_list_stands_once_in_a_statement(kind: type[SqlPrimitives], form: str) -> None:
+    """Two hundred comparisons with a column of two thousand values took 3 GB."""
+
+    def write(mentions: int) -> str:
+        numbers = [i + 10_100 * (form == "number") for i in range(mentions)]
+        condition = " OR ".join(CONDITIONS[form].format(i) for i in numbers)
+        asked = parse_question(
+            sd.sql(f"SELECT COUNT(*) AS n FROM people WHERE {condition}"), table="people", columns=DOMAIN.stored
+        )
+        assert isinstance(asked, Aggregation)
+        on = kind(LAYOUT)
+        text: str = compile_query(asked, DOMAIN).select(on).sql(dialect=on.dialect)
+        return text
+
+    last = "10199" if form == "number" else "value number 99"
+    once = write(1)
+    assert write(60).count(last) == once.count(last)
+    assert len(write(60)) - len(once) < 60 * 250
