@@ -372,6 +372,9 @@ class Primitives(Protocol):
     def name(self, value: exp.Expression) -> exp.Expression:
         """Return the same value, computed once however often it is used."""
 
+    def name_again(self, value: exp.Expression) -> exp.Expression:
+        """Return the same value, written out where it is used first and computed once for all that come after."""
+
     def quotient(self, value: exp.Expression, moved: int, size: int) -> exp.Expression:
         """Return the whole quotient of a number moved by `moved`, then never below 0, and `size`; NULL for NULL."""
 

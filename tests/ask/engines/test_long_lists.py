@@ -1,4 +1,4 @@
-"""A list of declared values stands once in a statement, however often a condition names its column."""
+"""A list of declared values stands in a statement twice at most, however often a condition names its column."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("form", CONDITIONS)
-def test_a_list_stands_once_in_a_statement(kind: type[SqlPrimitives], form: str) -> None:
+def test_a_list_stands_twice_in_a_statement_at_most(kind: type[SqlPrimitives], form: str) -> None:
     """Two hundred comparisons with a column of two thousand values took 3 GB."""
 
     def write(mentions: int) -> str:
@@ -48,5 +48,5 @@ def test_a_list_stands_once_in_a_statement(kind: type[SqlPrimitives], form: str)
 
     last = "10199" if form == "number" else "value number 99"
     once = write(1)
-    assert write(60).count(last) == once.count(last)
-    assert len(write(60)) - len(once) < 60 * 250
+    assert write(60).count(last) <= 2 * once.count(last)
+    assert len(write(60)) - 2 * len(once) < 60 * 250

@@ -85,6 +85,8 @@ class SqlPrimitives(ABC):
         self._floor = 0
         # By the step that clips a cell: the cell, and its bounds.
         self._clips: dict[str, tuple[str, int, int]] = {}
+        # The values that were written out, see `name_again`.
+        self._written: set[str] = set()
         # By the step that reads a double as whole steps: how it does.
         self._float_steps: dict[str, FloatSteps] = {}
         # Columns of joined tables: physical type and SQL name.
@@ -207,6 +209,17 @@ class SqlPrimitives(ABC):
     def name(self, value: exp.Expression) -> exp.Expression:
         """Return the step of a value."""
         return self._column(self._words(value))
+
+    def name_again(self, value: exp.Expression) -> exp.Expression:
+        """Return a value where it is used first, its step from then on.
+
+        A step is computed of every row, a value in a condition of those rows alone that the conditions before it leave.
+        """
+        text = self._words(value)
+        if text in self._written:
+            return self._column(text)
+        self._written.add(text)
+        return value
 
     def quotient(self, value: exp.Expression, moved: int, size: int) -> exp.Expression:
         """Return the quotient by a division of a sum."""
