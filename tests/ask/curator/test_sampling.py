@@ -119,15 +119,16 @@ def test_all_scans_of_one_question_read_one_sample(monkeypatch: pytest.MonkeyPat
     assert all(scanned)
 
 
-def test_every_draw_of_the_curator_is_at_its_rate() -> None:
-    """8 samples of 5,000 units at 1/5: the sum is binomial of deviation 80; beyond 4.5 deviations has chance 7e-6."""
+@pytest.mark.parametrize("samples", [8, pytest.param(200, marks=pytest.mark.deep)])
+def test_every_draw_of_the_curator_is_at_its_rate(samples: int) -> None:
+    """Of n samples of 5,000 units at 1/5 the sum is binomial of variance 800 n; beyond 4.5 deviations has chance 7e-6."""
     curator = curator_of(unit=sd.PrivacyUnit("id", max_rows=1))
     rows, rng, total = data_access_of(curator), sd.Rng.seeded(11), 0
     question = curator.plan(sd.count(), epsilon=1).procedure.compiled
-    for _ in range(8):
+    for _ in range(samples):
         with rows.sample(Fraction(1, 5), rng) as drawn:
             total += drawn.run(drawn.write(question.select(drawn.primitives())))["t0"][0].as_py()
-    assert abs(total - 8_000) < 4.5 * 80
+    assert abs(total - 1_000 * samples) < 4.5 * math.sqrt(800 * samples)
 
 
 REFUSED = [
