@@ -33,7 +33,7 @@ CONDITIONS = {
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("form", CONDITIONS)
 def test_a_list_stands_twice_in_a_statement_at_most(kind: type[SqlPrimitives], form: str) -> None:
-    """Two hundred comparisons with a column of two thousand values took 3 GB."""
+    """Two hundred comparisons of two columns of two thousand values each took 3 GB."""
 
     def write(mentions: int) -> str:
         numbers = [i + 10_100 * (form == "number") for i in range(mentions)]

@@ -423,7 +423,7 @@ def code_of(name: str, column: Category, value: Value) -> int:
 def category_code(name: str, column: Category) -> Build:
     """Return the code of a category's cell: its place among the declared values.
 
-    Its text is as long as the list of values: two hundred comparisons with a column of two thousand took 3 GB.
+    Its text is as long as the list of values: two hundred comparisons of two such columns of two thousand took 3 GB.
     """
     return lambda on: on.name_again(encode_category(column)(on, on.category_cell(name, whole=whole_values(column))))
 
