@@ -72,7 +72,7 @@ def ages_errors(
         for _ in range(draws):
             drawn = way.release(counted, low=0, high=125, rng=rng)[0]
             off += [_rank_error(ages, drawn[way.levels.index(q)], float(q) * rows) for q in levels]
-        stages = [way.error_stages(way.levels.index(q), values=126, rows=rows) for q in levels]
+        stages = way.error_stages([[way.levels.index(q)] for q in levels], values=126, rows=rows)
         stated = [Ranks((0,), Fraction(1), one, chained=True).errors(0.95)[0] for one in stages]
         made[name], made[f"{name}, stated"] = round(float(np.mean(off)), 2), round(float(np.mean(stated)), 1)
     return made

@@ -237,8 +237,9 @@ def worlds(seed: int, kept: Sequence[int], every: int) -> list[list[Exact]]:
     pairs = []
     for own, here in zip(sets, there, strict=True):
         both = ([*others[0], *own], [*others[1], *here])
-        pairs.append([rng.sample(table, k=len(table)) for table in both])
-    return [answers(*pairs[number], every) for number in kept]
+        one, other = (rng.sample(table, k=len(table)) for table in both)
+        pairs.append((one, other))
+    return [answers(one, other, every) for one, other in (pairs[number] for number in kept)]
 
 
 @functools.cache
