@@ -94,6 +94,11 @@ class Served:
         self.service.account_service.accounts = quick_accounts(self.service.store)
         self.app = curator_app(self.service)
 
+    def close(self) -> None:
+        """End its jobs, as a server that is stopped does, and close its store."""
+        self.app.app.state.models.close()
+        self.service.close()
+
     def add(self, name: str, role: str, *, epsilon: str | None = None) -> str:
         account = self.service.account_service.accounts.add(name, role)
         self.tokens[name] = self.service.account_service.accounts.make_token(account, "test")[1]
@@ -152,7 +157,7 @@ def served(directory: Path, *, serve: str = "", cap: int = 10, rows: int = 1000)
     try:
         yield made
     finally:
-        made.service.close()
+        made.close()
 
 
 VISITS = """
@@ -197,4 +202,4 @@ def served_visits(directory: Path, *, serve: str = "", cap: int = 10) -> Iterato
     try:
         yield made
     finally:
-        made.service.close()
+        made.close()

@@ -12,7 +12,7 @@ make fail would reveal by its failure, at any price, whether such rows exist.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -372,8 +372,11 @@ class Primitives(Protocol):
     def name(self, value: exp.Expression) -> exp.Expression:
         """Return the same value, computed once however often it is used."""
 
-    def name_again(self, value: exp.Expression) -> exp.Expression:
-        """Return the same value, written out where it is used first and computed once for all that come after."""
+    def name_again(self, key: Hashable, build: Callable[[Primitives], exp.Expression]) -> exp.Expression:
+        """Return what `build` makes, written out where it is used first and computed once for all that come after.
+
+        Whatever has the same key is the same value.
+        """
 
     def quotient(self, value: exp.Expression, moved: int, size: int) -> exp.Expression:
         """Return the whole quotient of a number moved by `moved`, then never below 0, and `size`; NULL for NULL."""

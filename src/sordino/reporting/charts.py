@@ -49,10 +49,14 @@ def plot(thing: Any, *, confidence: float = 0.95, title: str | None = None) -> P
     `plots`.
     """
     need_plots()
+    import altair as alt
+
     draw = _drawer(thing)
     with unchecked():
         chart, caption = draw(thing, confidence, title)
-        return Picture(chart.configure_view(stroke="#dddddd").configure_axis(gridColor="#eeeeee"), caption)
+        # Set, not by methods: each of Altair's would copy the whole chart.
+        chart.config = alt.Config(view=alt.ViewConfig(stroke="#dddddd"), axis=alt.AxisConfig(gridColor="#eeeeee"))
+        return Picture(chart, caption)
 
 
 def is_drawn(thing: Any) -> bool:

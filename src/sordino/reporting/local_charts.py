@@ -66,7 +66,7 @@ def draw(shares: FrequencyEstimate | BloomEstimate, confidence: float, title: st
         *_cut(shares.labels),
     ]
     heading = title_of(caption, notes, width=480, alarm=False)
-    return alt.layer(*layers).properties(width=360, height=alt.Step(20), title=heading), caption
+    return alt.layer(*layers, width=360, height=alt.Step(20), title=heading), caption
 
 
 def draw_spread(spread: DistributionEstimate, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -97,7 +97,7 @@ def draw_spread(spread: DistributionEstimate, confidence: float, title: str | No
         "bars are smoothed and biased where the shape bends; no single bar has an interval",
     ]
     heading = title_of(caption, notes, width=480, alarm=False)
-    return alt.layer(bars).properties(width=420, height=220, title=heading), caption
+    return alt.layer(bars, width=420, height=220, title=heading), caption
 
 
 def draw_weighed(choice: ProtocolChoice, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -135,7 +135,7 @@ def draw_weighed(choice: ProtocolChoice, confidence: float, title: str | None) -
     )
     caption = title or "Protocols of the local model"
     heading = title_of(caption, remarks, width=480, alarm=False)
-    return alt.layer(bars).properties(width=360, height=alt.Step(22), title=heading), caption
+    return alt.layer(bars, width=360, height=alt.Step(22), title=heading), caption
 
 
 def draw_plan(plan: CollectionPlan, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -164,7 +164,7 @@ def draw_plan(plan: CollectionPlan, confidence: float, title: str | None) -> tup
         width=480,
         alarm=False,
     )
-    below = alt.layer(points, words).properties(width=360, height=alt.Step(34), title=heading)
+    below = alt.layer(points, words, width=360, height=alt.Step(34), title=heading)
     return alt.vconcat(above, below), caption
 
 
@@ -212,7 +212,7 @@ def draw_simulation(simulated: CollectionSimulation, confidence: float, title: s
     ]
     heading = title_of(caption, ["; ".join(notes)], width=560, alarm=True)
     step = alt.Step(32, **{"for": "position"})
-    return alt.layer(*layers).properties(width=420, height=step, title=heading), caption
+    return alt.layer(*layers, width=420, height=step, title=heading), caption
 
 
 def _names(labels: Sequence[Any]) -> list[str]:

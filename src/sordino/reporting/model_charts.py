@@ -56,7 +56,7 @@ def draw_linear(model: Any, confidence: float, title: str | None) -> tuple[AnyCh
     zero = alt.Chart(data_of([{"at": 0}])).mark_rule(color="#999999").encode(x=alt.X("at:Q", title=axis))
     whisker = base.mark_rule(strokeWidth=1.6, color="#222222").encode(x=alt.X("low:Q", title=axis), x2="high:Q")
     point = base.mark_point(filled=True, size=60, opacity=1, color=COLORS[0]).encode(x=alt.X("value:Q", title=axis))
-    chart = alt.layer(zero, whisker, point).properties(width=_WIDTH, height=alt.Step(22))
+    chart = alt.layer(zero, whisker, point, width=_WIDTH, height=alt.Step(22))
     notes = [
         "a number moves from its lower declared bound to its upper one, a category from its first value",
         f"lines: {100 * confidence:g}% intervals of the noise, about the same regression without noise",
@@ -90,7 +90,7 @@ def draw_logistic(model: LogisticModel, confidence: float, title: str | None) ->
     zero = alt.Chart(data_of([{"at": 0}])).mark_rule(color="#999999").encode(x=alt.X("at:Q", title=axis))
     notes = ["a number moves from its lower declared bound to its upper one, a category from its first value"]
     notes += _left_out(len(model.names) - len(order))
-    chart = alt.layer(zero, point).properties(width=_WIDTH, height=alt.Step(22))
+    chart = alt.layer(zero, point, width=_WIDTH, height=alt.Step(22))
     return _titled(chart, title or f"What moves the odds of {model.y}, by logistic regression", notes, model)
 
 
@@ -151,7 +151,7 @@ def draw_histograms(model: HistogramsModel, confidence: float, title: str | None
                 y=alt.Y("low:Q", title=axis, scale=scale), y2="high:Q"
             )
             line = base.mark_point(filled=True, size=60, opacity=1, color=COLORS[0]).encode(y=y)
-        panels.append(alt.layer(band, line).properties(width=_PANEL, height=140))
+        panels.append(alt.layer(band, line, width=_PANEL, height=140))
     notes = [f"bands: {100 * confidence:g}% intervals of the noise; 0 is the mean over the rows"]
     notes += (
         [f"{len(model.shapes) - len(shapes)} more columns are not drawn"] if len(model.shapes) > len(shapes) else []
@@ -208,7 +208,7 @@ def _heat(rows: Sequence[dict[str, Any]], order: Sequence[str], columns: Sequenc
         text="text:N",
         color=alt.condition(abs(alt.datum.value) > 0.6 * most, alt.value("#fefefe"), alt.value("#222222")),
     )
-    return alt.layer(cells, words).properties(width=alt.Step(110), height=alt.Step(22))
+    return alt.layer(cells, words, width=alt.Step(110), height=alt.Step(22))
 
 
 def _titled(chart: Any, caption: str, notes: Sequence[str], model: Any) -> tuple[AnyChart, str]:

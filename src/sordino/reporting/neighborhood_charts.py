@@ -60,7 +60,7 @@ def draw(found: Neighborhoods, confidence: float, title: str | None) -> tuple[An
     rule = whole.mark_rule(color="#d55e00", strokeDash=[5, 3]).encode(x=alt.X(field="global", type="quantitative"))
     notes.append(f"dashed line: global sensitivity {found.value:.6g}, the largest local one")
     heading = title_of(caption, notes, width=560, alarm=found.mark is not None)
-    return alt.layer(bars, rule).properties(width=380, height=alt.Step(20), title=heading), caption
+    return alt.layer(bars, rule, width=380, height=alt.Step(20), title=heading), caption
 
 
 def draw_local_noise(found: LocalNoise, confidence: float, title: str | None) -> tuple[AnyChart, str]:

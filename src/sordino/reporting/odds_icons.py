@@ -144,7 +144,7 @@ def icon_array(with_you: float, without_you: float) -> Any:
         subtitleFontSize=10,
         subtitleColor="#555555",
     )
-    return alt.hconcat(*arrays, spacing=24).properties(title=heading)
+    return alt.hconcat(*arrays, spacing=24, title=heading)
 
 
 def _icons(count: int, title: str) -> Any:
@@ -232,7 +232,7 @@ def _tradeoff(tradeoff: Tradeoff) -> Any:
     heading = title_of("Epsilon, named along the curve", _notes(tradeoff), width=420, alarm=False)
     heading.fontSize = 12
     heading.subtitleFontSize = 10
-    return alt.layer(*layers).properties(width=380, height=260, title=heading)
+    return alt.layer(*layers, width=380, height=260, title=heading)
 
 
 def _ends(tradeoff: Tradeoff, x: Any, y: Any, tips: list[Any]) -> list[Any]:

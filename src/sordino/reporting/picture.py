@@ -66,9 +66,10 @@ def title_of(title: str, notes: Sequence[str], *, width: int, alarm: bool) -> al
 def add_title(
     chart: Any, title: str, notes: Sequence[str], *, width: int, mark: str | None = None
 ) -> tuple[AnyChart, str]:
-    """Return a chart under its title and notes, and the title as text: in red, and NOT PRIVATE, where there is a `mark`."""
+    """Give a chart its title and notes; return it, and the title as text: in red, and NOT PRIVATE, where there is a `mark`."""
     words = mark_title(title, mark)
-    return chart.properties(title=title_of(words, notes, width=width, alarm=mark is not None)), words
+    chart.title = title_of(words, notes, width=width, alarm=mark is not None)
+    return chart, words
 
 
 def unchecked() -> AbstractContextManager[None]:
@@ -273,6 +274,7 @@ _LIGHTER = {
     "#666666": _FINE,
     "#0072b2": "#4d9fd6",
 }
+_LABELS = {"labelColor": _WORDS, "titleColor": _WORDS}
 # Cells of a color scale that starts at white hold words, so on a dark page the scale starts at this color instead.
 _WHITE = "#ffffff"
 _MIDDLE = "#2b313a"
@@ -283,16 +285,17 @@ def darken(picture: Picture) -> Picture:
     import altair as alt
 
     with unchecked():
-        chart: Any = alt.Chart.from_dict(_lighten(picture.spec()))
-        chart = chart.configure(background=_GROUND)
-        chart = chart.configure_axis(
-            gridColor=_LINES, domainColor=_WORDS, tickColor=_WORDS, labelColor=_WORDS, titleColor=_WORDS
-        )
-        chart = chart.configure_title(color=_WORDS, subtitleColor=_FINE)
-        chart = chart.configure_legend(labelColor=_WORDS, titleColor=_WORDS)
-        chart = chart.configure_header(labelColor=_WORDS, titleColor=_WORDS)
-        chart = chart.configure_text(color=_WORDS)
-        return Picture(chart.configure_view(stroke=_LINES), picture.title)
+        spec = _lighten(picture.spec())
+        spec["config"] = spec.get("config", {}) | {
+            "background": _GROUND,
+            "axis": _LABELS | {"gridColor": _LINES, "domainColor": _WORDS, "tickColor": _WORDS},
+            "title": {"color": _WORDS, "subtitleColor": _FINE},
+            "legend": _LABELS,
+            "header": _LABELS,
+            "text": {"color": _WORDS},
+            "view": {"stroke": _LINES},
+        }
+        return Picture(alt.Chart.from_dict(spec), picture.title)
 
 
 def _lighten(part: Any) -> Any:

@@ -88,7 +88,7 @@ def draw_plans(plans: Sequence[Priced], confidence: float, title: str | None) ->
             marked.mark_point(filled=True, size=90, opacity=1),
             marked.mark_text(align="left", dx=9, dy=-9, fontSize=12).encode(text=alt.Text("error:Q", format=".3~g")),
         ]
-        panels.append(alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT))
+        panels.append(alt.layer(*layers, width=_WIDTH, height=_HEIGHT))
     notes = [f"large points: {first.asked.describe()}, as it was priced. No data was read, and nothing was spent"]
     hidden = sum(max(0, len({row["name"] for row in rows if row["unit"] == unit}) - _MOST_LINES) for unit in units)
     notes += [f"{hidden} more lines are not drawn"] if hidden else []
@@ -127,7 +127,7 @@ def draw_histogram_plan(plan: HistogramPlan, confidence: float, title: str | Non
     base = alt.Chart(data_of(rows)).encode(x=x, y=y)
     line = base.mark_line(color=COLORS[0], point=alt.OverlayMarkDef(filled=True, size=40, color=COLORS[0]))
     words = base.mark_text(align="right", dx=-6, dy=-8, fontSize=11).encode(text=alt.Text("error:Q", format=",.3~r"))
-    chart = alt.layer(line, words).properties(width=_WIDTH + 60, height=_HEIGHT)
+    chart = alt.layer(line, words, width=_WIDTH + 60, height=_HEIGHT)
     caption = title or f"Error at {100 * confidence:g}% of a histogram of {' and '.join(plan.columns)}"
     notes = [f"{plan.bins:,} bins, cost {plan.cost.describe()}. No data was read, and nothing was spent"]
     return add_title(chart, caption, notes, width=_WIDTH + 120)

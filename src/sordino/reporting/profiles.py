@@ -111,7 +111,7 @@ def _draw_apart(
         hollow = base.mark_point(fill="white", size=45, opacity=1).encode(detail=detail, tooltip=tips)
         layers = [line, full.transform_filter("datum.exact"), hollow.transform_filter("!datum.exact")]
         heading = alt.TitleParams(text=query, anchor="start", fontSize=12)
-        panels.append(alt.layer(*layers).properties(width=150, height=110, title=heading))
+        panels.append(alt.layer(*layers, width=150, height=110, title=heading))
     across = min(4, len(panels))
     notes = ["each query on a scale of its own"]
     if not all(p["exact"] for p in points):
@@ -168,7 +168,7 @@ def _lines(points: list[dict[str, Any]], *, width: int, height: int) -> Any:
     layers = [line, full.transform_filter("datum.exact")]
     if not all(p["exact"] for p in points):
         layers.append(hollow.transform_filter("!datum.exact"))
-    return alt.layer(*layers).properties(width=width, height=height)
+    return alt.layer(*layers, width=width, height=height)
 
 
 def _cycle(values: Sequence[str], count: int) -> list[str]:

@@ -219,7 +219,7 @@ def _quantile_panel(outputs: Sequence[Output], rows: _Rows, confidence: float, *
     layers = [marks]
     if not is_keyed:
         layers.append(base.mark_text(align="left", dx=8, fontSize=12).encode(text="text:N"))
-    return alt.layer(*layers).properties(width=340, height=alt.Step(_step(rows)))
+    return alt.layer(*layers, width=340, height=alt.Step(_step(rows)))
 
 
 def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> Any:
@@ -250,7 +250,7 @@ def _panel(output: Output, rows: _Rows, confidence: float, *, first: bool) -> An
     # A single number is written out.
     if not keyed:
         layers.append(base.mark_text(dy=-16, fontSize=13).encode(x=alt.X(field="value", type=kind), text="text:N"))
-    chart = alt.layer(*layers).properties(width=340, height=height)
+    chart = alt.layer(*layers, width=340, height=height)
     # The numbers stand above too, since the lower end is far.
     if len(rows.labels) > _LONG:
         upper = alt.X(field="value", type=kind, axis=alt.Axis(orient="top", title=output.name, tickCount=5))
@@ -277,7 +277,7 @@ def _upright_panel(base: Any, name: str, rows: _Rows, tips: list[Any]) -> Any:
         )
         for side in ("lower", "upper")
     ]
-    return alt.layer(bar, whisker, *caps).properties(width=max(340, 22 * len(rows.labels)), height=240)
+    return alt.layer(bar, whisker, *caps, width=max(340, 22 * len(rows.labels)), height=240)
 
 
 def _places(rows: _Rows, *, first: bool) -> dict[str, Any]:

@@ -290,7 +290,7 @@ def _curves(risks: Risks, width: int = 380) -> Any:
     if dots_shown := marks + [row for row in marked if row["figure"] in names]:
         dots = alt.Chart(data_of(dots_shown)).mark_point(filled=True, size=70, opacity=1)
         layers.append(dots.encode(x=x, y=y, color=color, tooltip=tips))
-    return alt.layer(*layers).properties(width=width, height=260)
+    return alt.layer(*layers, width=width, height=260)
 
 
 def _is_crowded(risks: Risks) -> bool:
@@ -351,7 +351,7 @@ def _bars(risks: Risks) -> Any:
         x=alt.X(field="posterior", type="quantitative", title=title, scale=scale, axis=axis)
     )
     ticks = base.mark_tick(color=COLORS[1], thickness=3).encode(x=alt.X(field="prior", type="quantitative"))
-    return alt.layer(bars, ticks).properties(width=300, height=alt.Step(22))
+    return alt.layer(bars, ticks, width=300, height=alt.Step(22))
 
 
 def _densities(densities: Densities) -> Any:
@@ -387,7 +387,7 @@ def _densities(densities: Densities) -> Any:
         .encode(x=x, y=y, color=color, detail=alt.Detail(field="at"), tooltip=tips)
     )
     mark = alt.Chart(data_of([{"output": densities.output}])).mark_rule(strokeDash=[5, 3], color="#000000").encode(x=x)
-    return alt.layer(lines, mark).properties(width=300, height=180)
+    return alt.layer(lines, mark, width=300, height=180)
 
 
 def _places(densities: Densities) -> list[float]:

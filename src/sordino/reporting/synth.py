@@ -90,7 +90,7 @@ def draw_histograms(made: Histograms, confidence: float, title: str | None) -> t
     caption = mark_title(title or f"{made.column}: {', '.join(n for n, _ in made.series)}", made.mark)
     chart = _panel(made, width=520, height=260)
     heading = title_of(caption, made.remarks, width=560, alarm=made.mark is not None)
-    return alt.layer(chart).properties(title=heading), caption
+    return alt.layer(chart, title=heading), caption
 
 
 def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -111,7 +111,7 @@ def draw_model(model: Any, confidence: float, title: str | None) -> tuple[AnyCha
     more = len(parts.columns) - len(columns)
     remarks = [model.describe(), *([f"the first {len(columns)} columns; {more} more"] if more else [])]
     heading = title_of(caption, remarks, width=660, alarm=mark is not None)
-    return alt.vconcat(*rows, spacing=18).properties(title=heading), caption
+    return alt.vconcat(*rows, spacing=18, title=heading), caption
 
 
 def draw_accuracy(table: Any, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -141,7 +141,7 @@ def draw_accuracy(table: Any, confidence: float, title: str | None) -> tuple[Any
         "mean total-variation distance: 0 alike, 1 apart; where there are several seeds, the bar is least to most"
     ]
     heading = title_of(caption, remarks, width=80 + 340 * len(panels), alarm=mark is not None)
-    return alt.hconcat(*panels).properties(title=heading), caption
+    return alt.hconcat(*panels, title=heading), caption
 
 
 def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -171,7 +171,7 @@ def draw_ways(made: Ways, confidence: float, title: str | None) -> tuple[AnyChar
     floor = base.mark_tick(color=COLORS[1], thickness=3, size=22).encode(x="floor:Q")
     remarks = ["orange: the floor, the distance of as many rows sampled from the original itself", *made.remarks]
     heading = title_of(caption, remarks, width=520, alarm=made.mark is not None)
-    return alt.layer(bars, ends, floor).properties(width=420, height=alt.Step(34), title=heading), caption
+    return alt.layer(bars, ends, floor, width=420, height=alt.Step(34), title=heading), caption
 
 
 def draw_evaluation(evaluation: Evaluation, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -222,9 +222,9 @@ def draw_matrices(made: Matrices, confidence: float, title: str | None) -> tuple
         )
         heat = base.mark_rect().encode(color=color, tooltip=["row:N", "column:N", "told:N"])
         text = base.mark_text(fontSize=9).encode(text="told:N")
-        panels.append(alt.layer(heat, text).properties(width=side, height=side, title=name))
+        panels.append(alt.layer(heat, text, width=side, height=side, title=name))
     heading = title_of(caption, made.remarks, width=120 + side * len(panels), alarm=made.mark is not None)
-    return alt.hconcat(*panels).properties(title=heading), caption
+    return alt.hconcat(*panels, title=heading), caption
 
 
 # ---- inside
@@ -265,7 +265,7 @@ def _panel(histograms: Histograms, *, width: int, height: int, titled: bool = Fa
         (other.mark_line(strokeWidth=1.6) if numbers else other.mark_point(filled=True, size=50, opacity=1)).encode(y=y)
         for other in others
     ]
-    panel = alt.layer(*layers).properties(width=width, height=height)
+    panel = alt.layer(*layers, width=width, height=height)
     return panel.properties(title=alt.TitleParams(text=histograms.column, fontSize=11)) if titled else panel
 
 
@@ -326,7 +326,7 @@ def _accuracy(rows: list[dict[str, Any]], ways: int, color: Any) -> Any:
     if floors:
         floor = alt.Chart(data_of([{"floor": sum(floors) / len(floors), "told": "floor of sampling"}]))
         layers.append(floor.mark_rule(strokeDash=[5, 3], color="#555555").encode(y="floor:Q", tooltip="told:N"))
-    return alt.layer(*layers).properties(width=300, height=240)
+    return alt.layer(*layers, width=300, height=240)
 
 
 def bins_of(keyed: Any, domain: Any, *, unit: float | None = None) -> tuple[list[Any], bool]:

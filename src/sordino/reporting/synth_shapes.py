@@ -142,7 +142,7 @@ def draw_densities(made: Densities, confidence: float, title: str | None) -> tup
             "thin lines: 95% intervals of the original's noise; a bar of the original that it hides is left out"
         )
     heading = title_of(caption, notes, width=560, alarm=made.mark is not None)
-    return alt.layer(*layers).properties(width=520, height=220, title=heading), caption
+    return alt.layer(*layers, width=520, height=220, title=heading), caption
 
 
 def draw_heat(made: Heat, confidence: float, title: str | None) -> tuple[AnyChart, str]:
@@ -187,7 +187,7 @@ def draw_heat(made: Heat, confidence: float, title: str | None) -> tuple[AnyChar
         )
         panels.append(panel.properties(width=side[0], height=side[1], title=name))
     heading = title_of(caption, ["cells by their lower ends"], width=120 + 2 * side[0], alarm=made.mark is not None)
-    return alt.hconcat(*panels).properties(title=heading), caption
+    return alt.hconcat(*panels, title=heading), caption
 
 
 # ---- inside

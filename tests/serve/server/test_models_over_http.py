@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import statistics
 import subprocess
@@ -201,6 +202,38 @@ def test_where_several_serve_a_job_stops_with_its_own_server(
         assert (state(after=120), state(after=0)) == ("stopped", "stopped")
         go_on.set()
         other.service.close()
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["a store", "a store that is away"])
+def test_a_server_that_stops_ends_the_job_under_way_and_begins_no_other(tmp_path: Path, away: bool) -> None:
+    """It ran all that waited, and charged it; where its store was away each kept it from ending for six minutes."""
+    go_on = threading.Event()
+    ran = []
+
+    def work(_: object) -> int:
+        ran.append(threading.current_thread())
+        assert go_on.wait(30)
+        raise QuestionRefused("enough")
+
+    async def serve_and_stop(server: Served) -> None:
+        app = server.app.app
+        async with app.router.lifespan_context(app):
+            begun = [app.state.models.jobs.begin(1, "fit", {}, work, request=None) for _ in range(5)]
+            while len(ran) < 2:
+                await asyncio.sleep(0.01)
+            assert {job.state for job in begun} == {"running"}
+            if away:
+                server.service.store.close()
+                (tmp_path / "sordino-server.db").rename(tmp_path / "away.db")
+            go_on.set()
+
+    with served(tmp_path) as server:
+        asyncio.run(asyncio.wait_for(serve_and_stop(server), 20))
+        assert len(ran) == 2
+        assert not any(thread.is_alive() for thread in ran)
+        if not away:
+            states = [job.state for job in server.app.app.state.models.jobs.all()]
+            assert states == ["failed", "failed", "stopped", "stopped", "stopped"]
 
 
 # A server that begins a job, says so, and waits to be killed.

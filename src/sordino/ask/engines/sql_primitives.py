@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -85,8 +85,8 @@ class SqlPrimitives(ABC):
         self._floor = 0
         # By the step that clips a cell: the cell, and its bounds.
         self._clips: dict[str, tuple[str, int, int]] = {}
-        # The values that were written out, see `name_again`.
-        self._written: set[str] = set()
+        # The texts of the values that were written out, see `name_again`.
+        self._written: dict[Hashable, str] = {}
         # By the step that reads a double as whole steps: how it does.
         self._float_steps: dict[str, FloatSteps] = {}
         # Columns of joined tables: physical type and SQL name.
@@ -210,15 +210,15 @@ class SqlPrimitives(ABC):
         """Return the step of a value."""
         return self._column(self._words(value))
 
-    def name_again(self, value: exp.Expression) -> exp.Expression:
+    def name_again(self, key: Hashable, build: Callable[[Primitives], exp.Expression]) -> exp.Expression:
         """Return a value where it is used first, its step from then on.
 
         A step is computed of every row, a value in a condition of those rows alone that the conditions before it leave.
         """
-        text = self._words(value)
-        if text in self._written:
-            return self._column(text)
-        self._written.add(text)
+        if key in self._written:
+            return self._column(self._written[key])
+        value = build(self)
+        self._written[key] = self._words(value)
         return value
 
     def quotient(self, value: exp.Expression, moved: int, size: int) -> exp.Expression:

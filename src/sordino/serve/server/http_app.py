@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -55,6 +57,13 @@ class _CuratorApp(FastAPI):
         return self.openapi_schema
 
 
+@asynccontextmanager
+async def _close_jobs(app: FastAPI) -> AsyncIterator[None]:
+    """End the jobs when the server stops: without it the process would run all that wait for their turn, and charge them."""
+    yield
+    await run_in_threadpool(app.state.models.close)
+
+
 def curator_app(service: CuratorService) -> HttpGuard:
     """Return the application that serves a project to its accounts."""
     app = _CuratorApp(
@@ -63,6 +72,7 @@ def curator_app(service: CuratorService) -> HttpGuard:
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        lifespan=_close_jobs,
     )
     app.state.service = service
     app.state.work = WorkQueue(threads=48, each=8, waiting=56)

@@ -7,7 +7,6 @@ import contextvars
 import datetime
 import json
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -173,6 +172,7 @@ _STOPPED = {
     "doubt among your releases: begin another, which is charged again",
     "exit_code": 5,
 }
+_STOPPED_ROW = {"state": "stopped", "problem": json.dumps(_STOPPED)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +257,8 @@ class Jobs:
         with self._store.read() as db:
             if db.execute(select(JOBS.c.id).where(left)).first() is None:
                 return
-        values = {"state": "stopped", "problem": json.dumps(_STOPPED), "ended": text_of_time(now)}
         with self._store.transact() as db:
-            db.execute(update(JOBS).where(left).values(values))
+            db.execute(update(JOBS).where(left).values(**_STOPPED_ROW, ended=text_of_time(now)))
 
     def _say_alive(self) -> None:
         while not self._closed.wait(_BEAT):
@@ -269,9 +268,15 @@ class Jobs:
                 db.execute(update(JOBS).where(JOBS.c.id.in_(tuple(self._begun))).values(seen=self._store.now()))
 
     def close(self) -> None:
-        """Wait for the jobs under way; begin no more."""
+        """Wait for the jobs under way; those that wait for their turn are stopped, which costs nothing."""
         self._closed.set()
         self._pool.shutdown(cancel_futures=True)
+        waiting = tuple(self._begun)
+        self._begun.clear()
+        if waiting:
+            # A store that is away marks them where it is opened next.
+            with suppress(StoreUnusable), self._store.transact() as db:
+                db.execute(update(JOBS).where(JOBS.c.id.in_(waiting)).values(**_STOPPED_ROW, ended=self._store.now()))
 
     def _run(self, number: int, work: Work) -> None:
         started = self._clock.start()
@@ -303,7 +308,7 @@ class Jobs:
                 self._begun.discard(number)
                 return
             except StoreUnusable:
-                time.sleep(pause)
+                self._closed.wait(pause)
 
     def _set(self, number: int, **values: Any) -> None:
         with self._store.transact() as db:

@@ -425,7 +425,10 @@ def category_code(name: str, column: Category) -> Build:
 
     Its text is as long as the list of values: two hundred comparisons of two such columns of two thousand took 3 GB.
     """
-    return lambda on: on.name_again(encode_category(column)(on, on.category_cell(name, whole=whole_values(column))))
+    encode = encode_category(column)
+    return lambda on: on.name_again(
+        (name, column), lambda rows: encode(rows, rows.category_cell(name, whole=whole_values(column)))
+    )
 
 
 def encode_category(column: Category) -> Callable[[Primitives, exp.Expression], exp.Expression]:
