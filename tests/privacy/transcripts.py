@@ -19,8 +19,13 @@ import pytest
 import sordino as sd
 from answers.plain_questions import Question
 from answers.town_tables import FORMATS, LISTS, Rows, people_rows, protect_tables, visit_rows
-from sordino.core.mechanisms.additive_noise import Gaussian, Laplace, Staircase
+from battery import MECHANISMS
+from sordino.core.mechanisms.additive_noise import Staircase
 from sordino.core.mechanisms.selection import Exponential, PermuteAndFlip
+
+CHOOSERS = (Exponential, PermuteAndFlip)
+# What adds noise to vectors, by the cases that all such mechanisms have.
+ADDITIVE = {type(case.made) for case in MECHANISMS}
 
 
 @dataclass
@@ -39,20 +44,24 @@ class Given:
         moves = [abs(a - b) for a, b in zip(self.numbers, other.numbers, strict=True)]
         if isinstance(self.mechanism, Staircase) and sum(move > 0 for move in moves) > 1:
             return f"{self.mechanism}: {sum(move > 0 for move in moves)} numbers moved, and it is for one"
-        if isinstance(self.mechanism, Laplace | Staircase):
-            moved, most = sum(moves, Fraction(0)), self.mechanism.l1
-        elif isinstance(self.mechanism, Gaussian):
-            moved, most = sum((m * m for m in moves), Fraction(0)), self.mechanism.l2_squared
-        else:
+        if isinstance(self.mechanism, CHOOSERS):
             moved, most = max(moves, default=Fraction(0)), self.mechanism.sensitivity
+        else:
+            moved, most = self._reach(moves)
         return None if moved <= most else f"{self.mechanism}: moved by {moved} of {most}"
 
     def is_at_the_bound(self, other: Given) -> bool:
         """Return whether a vector moved by exactly what its mechanism was made for."""
-        moves = [abs(a - b) for a, b in zip(self.numbers, other.numbers, strict=True)]
-        if isinstance(self.mechanism, Gaussian):
-            return sum((m * m for m in moves), Fraction(0)) == self.mechanism.l2_squared > 0
-        return isinstance(self.mechanism, Laplace | Staircase) and sum(moves, Fraction(0)) == self.mechanism.l1 > 0
+        if isinstance(self.mechanism, CHOOSERS):
+            return False
+        moved, most = self._reach([abs(a - b) for a, b in zip(self.numbers, other.numbers, strict=True)])
+        return moved == most > 0
+
+    def _reach(self, moves: list[Fraction]) -> tuple[Fraction, Fraction]:
+        """Return how far a vector moved, in the norm that its mechanism is made for, and the most that it may."""
+        if hasattr(self.mechanism, "l1"):
+            return sum(moves, Fraction(0)), self.mechanism.l1
+        return sum((m * m for m in moves), Fraction(0)), self.mechanism.l2_squared
 
 
 @dataclass
@@ -88,9 +97,9 @@ def fixed_transcript(asked: Transcript, monkeypatch: pytest.MonkeyPatch) -> Iter
         return 0 if weights is None else next(i for i, w in enumerate(weights) if w)
 
     with monkeypatch.context() as patch:
-        for kind in (Laplace, Staircase, Gaussian):
+        for kind in ADDITIVE:
             patch.setattr(kind, "release", vector)
-        for chooser in (Exponential, PermuteAndFlip):
+        for chooser in CHOOSERS:
             patch.setattr(chooser, "release", choice)
         yield
 

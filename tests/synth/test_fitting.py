@@ -21,6 +21,7 @@ from sordino.ask.queries.build import Selection
 from sordino.ask.queries.expressions.expr import col
 from sordino.core.neighbors import Neighbors, PrivacyUnit
 from sordino.errors import DeclarationError, QuestionRefused, SourceError, UnknownName
+from sordino.synth import methods
 from sordino.synth.methods import FitRequest, method_steps
 from sordino.synth.rules import Rule
 from synth.support import Source, every_method, small, small_source
@@ -201,7 +202,7 @@ def test_bad_input_is_refused_before_anything_is_spent() -> None:
 
 
 @pytest.mark.each(3)
-@pytest.mark.parametrize("method", ["independent", "marginals", "tree", "mst", "aim"])
+@pytest.mark.parametrize("method", [name for name in methods.METHODS if name != "auto"])
 def test_each_step_spends_the_share_that_is_stated_beside_its_name(method: str) -> None:
     data = small_source()
     marginals = [("age", "job"), ("pay", "sex", "job")] if method == "marginals" else None

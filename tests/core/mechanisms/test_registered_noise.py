@@ -213,6 +213,36 @@ def test_it_is_audited_and_its_event_is_read_again() -> None:
     assert event_from_dict(event_to_dict(mechanism.event)) == mechanism.event
 
 
+class Bare:
+    """A mechanism that has what the protocol asks for, and says nothing of what it is made for."""
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.event = mechanism.event
+        self.law = mechanism.law
+        self.release = mechanism.release
+        self.describe = mechanism.describe
+
+
+def offer_bare(sensitivity: Sensitivity, loss: Any) -> Mechanism | None:
+    offered = offer(sensitivity, loss)
+    return None if offered is None else Bare(offered)
+
+
+@pytest.mark.usefixtures("before_tables")
+@pytest.mark.parametrize("maker", [offer, offer_bare])
+def test_its_noise_is_replayed_beside_what_the_plan_declares(maker: Callable[..., Mechanism | None]) -> None:
+    """It was said to move by 20 in l2, of 0 declared: further than declared."""
+    register_noise(maker)
+    try:
+        plan = people().plan(sd.count(), epsilon=4)
+        assert "staircase of 20 steps" in str(plan.to_dict())
+        replay = audit.replay_plan(plan)
+    finally:
+        _REGISTERED.clear()
+    assert replay.holds, replay
+    assert [(v.norm, v.moved, v.allowed) for v in replay.vectors] == [("l1", 20, 20)]
+
+
 @pytest.mark.usefixtures("before_tables")
 def test_one_that_costs_more_than_the_loss_is_refused_before_the_charge() -> None:
     def overcharge(sensitivity: Sensitivity, loss: Any) -> Mechanism:

@@ -198,7 +198,7 @@ def test_it_is_chosen_where_one_number_moves_by_several_steps_and_it_gains(
     loss = sd.PureDP(epsilon)
     part = [(sensitivity(cells, steps), Fraction(1))]
     plain, _ = cheapest(part, loss)
-    chosen, event = cheapest(part, loss, staircase=True)
+    chosen, event = cheapest(part, loss, sums_epsilon=True)
     assert isinstance(plain[0], Laplace)
     assert isinstance(chosen[0], StaircaseMechanism) == (cells == 1 and steps > 1 and loss.epsilon > 1)
     assert event.pure() == loss.epsilon

@@ -121,10 +121,10 @@ def plan_aggregation(
     bounded = compiled.bound(wider)
 
     # Of staircase noise only epsilon is small: its rho is larger than that of Laplace noise, and a sample gains less from it.
-    staircase = not isinstance(table.cap, ZCDP) and question.sample is None
+    sums_epsilon = not isinstance(table.cap, ZCDP) and question.sample is None
 
     def plan_at(loss: Loss, weights: Sequence[Fraction]) -> AggregationProcedure:
-        allocation = allocate(question, bounded, domain, loss, weights, staircase=staircase)
+        allocation = allocate(question, bounded, domain, loss, weights, sums_epsilon=sums_epsilon)
         return AggregationProcedure(
             question=question,
             event=allocation.event,
@@ -390,7 +390,7 @@ def allocate(
     loss: Loss,
     weights: Sequence[Fraction] = (),
     *,
-    staircase: bool,
+    sums_epsilon: bool,
 ) -> Allocation:
     """Allocate a loss to the parts of a question: quantiles, and aggregates that need noise, share by weight, or equally.
 
@@ -422,7 +422,7 @@ def allocate(
     additive = sum((shares[i] for i in noisy), Fraction(0))
     noise_shares = [share / additive if i in noisy else Fraction(0) for i, share in enumerate(shares)]
     noise_loss = scale_loss(rest, additive) if noisy else rest
-    vectors, mixes, event = _vectors(question, bounded, noise_shares, noise_loss, staircase=staircase)
+    vectors, mixes, event = _vectors(question, bounded, noise_shares, noise_loss, sums_epsilon=sums_epsilon)
     if isinstance(threshold, KeySelection) and counted is not None:
         vectors = _count_by(threshold, counted, vectors)
     # quantiles that share a draw are charged once, by the first of them
@@ -456,7 +456,7 @@ def _with_terms(resolved: CompiledQuery, vectors: Sequence[Sequence[NoisyVector]
 
 
 def _vectors(
-    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss, *, staircase: bool
+    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss, *, sums_epsilon: bool
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
     """Return the vectors of each aggregate, their mixes, and the event of all; `shares` of the loss sum to 1, or to 0.
 
@@ -464,14 +464,14 @@ def _vectors(
     """
     moved = bounded.sensitivities
     if sum(map(len, moved)) > 1:
-        return _shared_vectors(question, bounded, shares, loss, staircase=staircase)
+        return _shared_vectors(question, bounded, shares, loss, sums_epsilon=sums_epsilon)
     resolved = bounded.compiled
     sized: list[tuple[Sensitivity, Fraction]] = []
     for several, parts, share in zip(moved, resolved.parts, shares, strict=True):
         for s, p in zip(several, parts, strict=True):
             still = s if share else _still(s)
             sized.append((still.rescale(1 / p.unit), share))
-    mechanisms, event = cheapest(sized, loss, staircase=staircase)
+    mechanisms, event = cheapest(sized, loss, sums_epsilon=sums_epsilon)
     rest = iter(mechanisms)
     planned = tuple(
         tuple(NoisyVector(a.alias, p, s, next(rest)) for p, s in zip(parts, several, strict=True))
@@ -481,14 +481,14 @@ def _vectors(
 
 
 def _shared_vectors(
-    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss, *, staircase: bool
+    question: Aggregation, bounded: BoundedQuery, shares: Sequence[Fraction], loss: Loss, *, sums_epsilon: bool
 ) -> tuple[tuple[tuple[NoisyVector, ...], ...], tuple[Mix, ...], Event]:
     """Return the same for several vectors: the fewest that answer all, by the strategy of least error."""
     from sordino.ask.queries.strategy import find_strategy
 
     strategy = find_strategy(question.aggregates, bounded, shares, squared=isinstance(loss, ZCDP))
     blocks = strategy.blocks
-    mechanisms, event = cheapest([(b.noise_sensitivity, b.share) for b in blocks], loss, staircase=staircase)
+    mechanisms, event = cheapest([(b.noise_sensitivity, b.share) for b in blocks], loss, sums_epsilon=sums_epsilon)
     starts = list(itertools.accumulate([len(b.vectors) for b in blocks], initial=0))
     planned = tuple(
         tuple(

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sordino.ask.curator.aggregation_procedure import AggregationProcedure
+from sordino.ask.curator.aggregation_procedure import AggregationProcedure, NoisyVector
 from sordino.ask.curator.plan import Answer, DataAccess, open_rows
 from sordino.ask.queries.queryable import ReleaseContent
 from sordino.core.errors import DeclarationError, QuestionRefused
-from sordino.core.mechanisms.additive_noise import Gaussian, Laplace, Mechanism, Staircase
+from sordino.core.mechanisms.additive_noise import Mechanism
 from sordino.core.noise.rng import Rng
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def record_noise(curator: Curator, plan: Plan, rng: Rng) -> list[RecordedNoise]:
     records = list[RecordedNoise]()
     if any(s is not None for s in allocation.selections):
         raise QuestionRefused("a selection draws as often as the data makes it: audit it by samples")
-    recorders = {v.place: _Recorder(f"{v.column} ({v.part.role})", v.mechanism, records) for v in allocation.noisy}
+    recorders = {v.place: _Recorder(v, records) for v in allocation.noisy}
     vectors = tuple(
         tuple(replace(v, mechanism=recorders[v.place]) if v.place in recorders else v for v in several)
         for several in allocation.vectors
@@ -79,20 +79,25 @@ def _engine_of(curator: Curator) -> Any:
 class _Recorder:
     """A mechanism that records each vector before and after its noise."""
 
-    def __init__(self, name: str, mechanism: Any, records: list[RecordedNoise]) -> None:
-        self._name = name
+    def __init__(self, vector: NoisyVector, records: list[RecordedNoise]) -> None:
+        mechanism: Any = vector.mechanism
+        self._name = f"{vector.column} ({vector.part.role})"
         self._mechanism = mechanism
         self._records = records
         self.event = mechanism.event
         self.law = mechanism.law
+        # What the mechanism is made for; one from outside that states neither was made for what the plan declares.
+        self._l1: Fraction | None = getattr(mechanism, "l1", None)
+        self._l2_squared: Fraction | None = getattr(mechanism, "l2_squared", None)
+        if self._l1 is None and self._l2_squared is None:
+            self._l1 = vector.sensitivity.l1
 
     def release(self, exact: Sequence[int], rng: Rng) -> Sequence[int]:
         """Return the noisy vector."""
         mechanism: Mechanism = self._mechanism
         noisy = mechanism.release(exact, rng)
-        l1 = Fraction(mechanism.l1) if isinstance(mechanism, Laplace | Staircase) else None
-        l2 = mechanism.l2_squared if isinstance(mechanism, Gaussian) else None
-        self._records.append(RecordedNoise(self._name, tuple(map(int, exact)), tuple(noisy), l1, l2))
+        vectors = (tuple(map(int, exact)), tuple(noisy))
+        self._records.append(RecordedNoise(self._name, *vectors, self._l1, self._l2_squared))
         return noisy
 
     def describe(self) -> str:

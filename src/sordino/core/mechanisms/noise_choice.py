@@ -43,14 +43,16 @@ def register_noise(maker: Maker) -> None:
     _REGISTERED.append(maker)
 
 
-def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss, *, staircase: bool = False) -> NoiseChoice:
+def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss, *, sums_epsilon: bool = False) -> NoiseChoice:
     """Return one mechanism a part, and the event they amount to together, for this loss.
 
     `parts` gives each vector's sensitivity, in whole steps of its lattice, and its share of the loss; shares of those
     that need noise sum to 1. Pure losses get Laplace, rho gets the Gaussian (its l2 error is below Laplace's at the same
-    rho), and (epsilon, delta) whichever errs less at 95%: for one number Laplace wins unless delta is large. With `staircase`
-    vectors of which one number moves by several steps get staircase noise in place of Laplace noise where that gains most: for
-    caps that sum epsilons, since its rho is larger.
+    rho), and (epsilon, delta) whichever errs less at 95%: for one number Laplace wins unless delta is large.
+
+    `sums_epsilon` says that only epsilon and delta are summed, and there is no sample. Vectors of which one number moves by
+    several steps then get staircase noise in place of Laplace noise where that gains most: its rho is larger. A mechanism whose
+    event has no rho may be offered there alone, since a cap on rho refuses it.
 
     For rho, all parts may state one `joint` factor J, which says that every change d that a unit makes has
     sum of share |d_i|^2 / l2_i^2 <= J times the sum of shares. Theorem: Gaussian noise of rho share / J in each vector costs rho
@@ -58,9 +60,9 @@ def cheapest(parts: Sequence[tuple[Sensitivity, Fraction]], loss: Loss, *, stair
     a |d_i|^2 / (2 sigma_i^2), and divergences of independent vectors add up; sigma_i^2 is J l2_i^2 / (2 rho share).
     """
     if isinstance(loss, PureDP):
-        return _pure(parts, loss.epsilon, staircase=staircase)
+        return _pure(parts, loss.epsilon, sums_epsilon=sums_epsilon)
     if isinstance(loss, ApproxDP):
-        pure = _pure(parts, loss.epsilon, staircase=staircase)
+        pure = _pure(parts, loss.epsilon, sums_epsilon=sums_epsilon)
         if loss.delta == 0 or not any(share for _, share in parts):
             return pure
         smooth = _pair(parts, loss)
@@ -104,23 +106,23 @@ def _joint(parts: Sequence[tuple[Sensitivity, Fraction]]) -> Fraction:
     return next(iter(factors), Fraction(1))
 
 
-def _pure(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction, *, staircase: bool) -> NoiseChoice:
+def _pure(parts: Sequence[tuple[Sensitivity, Fraction]], epsilon: Fraction, *, sums_epsilon: bool) -> NoiseChoice:
     # Many tables often have one sensitivity and one share: they use one mechanism.
     alike: dict[tuple[Sensitivity, Fraction], Mechanism] = {}
     for sensitivity, share in parts:
         if (sensitivity, share) not in alike:
             budget = epsilon * share if sensitivity.l1 else epsilon
-            ours = _pure_mechanism(sensitivity, budget, staircase=staircase)
+            ours = _pure_mechanism(sensitivity, budget, sums_epsilon=sums_epsilon)
             alike[sensitivity, share] = _least(ours, sensitivity, PureDP, budget)
     mechanisms = [alike[part] for part in parts]
     return mechanisms, _event([m.event for m in mechanisms])
 
 
-def _pure_mechanism(sensitivity: Sensitivity, epsilon: Fraction, *, staircase: bool) -> Mechanism:
+def _pure_mechanism(sensitivity: Sensitivity, epsilon: Fraction, *, sums_epsilon: bool) -> Mechanism:
     """Return Laplace noise, or staircase noise where one whole number moves and that has much less variance and no more error."""
     laplace = Laplace(sensitivity.l1, epsilon)
     steps = sensitivity.l1
-    if not staircase or sensitivity.l0 != 1 or sensitivity.joint != 1 or steps.denominator != 1 or steps <= 1:
+    if not sums_epsilon or sensitivity.l0 != 1 or sensitivity.joint != 1 or steps.denominator != 1 or steps <= 1:
         return laplace
     stairs = Staircase(int(steps), epsilon)
     less = stairs.law.variance() <= _MUCH_LESS * laplace.law.variance()

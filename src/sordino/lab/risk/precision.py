@@ -81,9 +81,9 @@ class Precision:
         """
         blocks = self._strategy.blocks
         # as a question is planned, but under a cap on rho
-        staircase = self.currency == "epsilon"
+        sums_epsilon = self.currency == "epsilon"
         parts = [(b.noise_sensitivity, b.share) for b in blocks]
-        mechanisms, _ = cheapest(parts, self.loss(epsilon), staircase=staircase)
+        mechanisms, _ = cheapest(parts, self.loss(epsilon), sums_epsilon=sums_epsilon)
         reading = self._strategy.readings[0]
         laws = [mechanisms[block].law for block, _ in reading.vectors]
         mix = () if reading.is_plain else reading.mix
