@@ -77,19 +77,13 @@ def test_a_small_table_keeps_what_shows_most(fits: int) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "fits"),
-    [
-        (1, "1e-6", 8),
-        pytest.param(2, "1e-5", 25, marks=pytest.mark.deep),
-        pytest.param(1, "1e-6", 25, marks=pytest.mark.deep),
-    ],
-)
-def test_a_small_table_with_delta_keeps_what_shows_most(epsilon: int, delta: str, fits: int) -> None:
+@pytest.mark.parametrize(("epsilon", "delta"), [(2, "1e-5"), (1, "1e-6")])
+def test_a_small_table_with_delta_keeps_what_shows_most(epsilon: int, delta: str) -> None:
     """At epsilon 1 women and men survived alike in 11 fits of 12.
 
-    Were 95% of the intervals to hold, 9 of 50 would miss in one run of 2,000, and 4 of 16 in one of 140.
+    Were 95% of the intervals to hold, 9 of 50 would miss in one run of 2,000.
     """
+    fits = 25
     domain, keys = _passengers()
     apart = []
     missed = 0
@@ -103,7 +97,7 @@ def test_a_small_table_with_delta_keeps_what_shows_most(epsilon: int, delta: str
         f"epsilon {epsilon}: mean {np.mean(apart):.3f}, {sum(a > 0.2 for a in apart)} of {fits}; {missed} intervals miss"
     )
     assert sum(a > 0.2 for a in apart) >= 0.7 * fits
-    assert missed <= (8 if fits == 25 else 3)
+    assert missed <= 8
 
 
 def test_the_strongest_pairs_are_taken_where_they_save_more_than_they_cost() -> None:
@@ -265,6 +259,18 @@ def test_a_column_to_predict_is_one_of_the_model_and_of_the_default_alone() -> N
     with pytest.raises(sd.errors.DeclarationError, match="goes with the method auto, not with mst"):
         FitRequest("mst", predict=["survived"]).fit(data, epsilon=1)
     assert data.sessions == []
+
+
+@pytest.mark.parametrize("epsilon", ["1", pytest.param("3", marks=pytest.mark.deep)])
+def test_a_pair_is_taken_where_it_is_clear_of_its_noise_however_small_it_is(epsilon: str) -> None:
+    """Pairs that lay less than a fifth of the rows from independence were left out at any loss, seven of these eleven."""
+    domain, keys = _hub(20_000)
+    model = synth.fit(Source(domain, keys, sd.Rng.seeded(100)), epsilon=epsilon, rng=sd.Rng.seeded(0))
+    names = list(keys)
+    found = {frozenset(names[c] for c in pair) for pair in model.parts.measured}
+    assert found == {frozenset(["answer", f"c{i}"]) for i in range(7)} | {
+        frozenset([f"d{i}", f"e{i}"]) for i in range(4)
+    }
 
 
 @pytest.mark.deep

@@ -15,7 +15,7 @@ import numpy as np
 from sordino.synth.encoded_column import EncodedColumn
 from sordino.synth.fitted_model import FittedModel, fit_field, independent_model, sharpen_counts
 from sordino.synth.junction_tree import Pair, grow_clique
-from sordino.synth.measurement import FitSession, Step, all_rows, share_of
+from sordino.synth.measurement import FitSession, LossShares, Step, all_rows, share_of
 from sordino.synth.one_way_marginals import CompressedMarginals, combine_one_way
 from sordino.synth.pair_selection import mean_distance, measure_pairs, noisy_keys, one_way_noise, score_independence
 
@@ -30,7 +30,7 @@ MEASURE_FEW = Step(
     of="left",
     most=0.85,
 )
-# The error of a selection, in shares of the rows, and the distance below which a pair is taken for none.
+# The error of a selection, in shares of the rows.
 _CLEAR = 0.2
 # The share of the loss that measures pairs, times the error that one-way counts would have with the whole of it: where that
 # is large, pairs would only make it larger. And the most, for measuring and for selecting.
@@ -50,6 +50,10 @@ _STRONG = 0.3
 _PREDICTED = 10.0
 _SELECTED_PREDICTED = 0.5
 _MOST_PREDICTED = 4
+# What the noise of a pair's table puts in place of its distance, in deviations a cell: half of its mean, as the fit evens it out.
+_REPLACED = 0.5 * math.sqrt(0.5)
+# Where no pair depends one is selected by chance once in 1 + e^2 times.
+_SURE = 2.0
 _SWEEPS = 30
 
 
@@ -126,8 +130,8 @@ def _plan(
         # One vector of all scores, of which two deviations are clear: a session of Gaussian vectors selects nothing.
         scores = split.variance(1.0, tables=pairs) / (clear / 2.0) ** 2
     else:
-        # Twice what one unit moves a distance by, as for any score that may rise and fall.
-        scores = 2.0 * float(split.move_l1) * math.log(max(pairs, 2)) / (clear * float(split.total))
+        # The error falls with the share that selects.
+        scores = _selection_error(split, math.log(max(pairs, 2)), 1.0) / clear
     count = min(math.floor(pairs_share / (_MEASURED * scores) + 0.3), len(live) - 1)
     few = count < _STRONGEST
     if not targets and few:
@@ -143,6 +147,12 @@ def _plan(
     needed = scores if gaussian else scores * count
     select = min(max(needed, (_SELECTED_PREDICTED if targets else _SELECTED) * pairs_share), _MOST_SELECTED * left)
     return _Plan(count, share_of(select), share_of(pairs_share), in_any_case=bool(targets) or few)
+
+
+def _selection_error(split: LossShares, nats: float, share: float) -> float:
+    """Return how many rows less than the farthest table one lies that is e^`nats` times as rarely selected."""
+    # Twice what one unit moves a distance by, as for any score that may rise and fall.
+    return 2.0 * float(split.move_l1) * nats / (share * float(split.total))
 
 
 def _afford_strongest(scores: float, error: float, left: float, *, pairs: int, gaussian: bool, most: int) -> int:
@@ -166,8 +176,9 @@ def _select_forest(
     """Return pairs that lie far from independence, the first the farthest, no three columns in a ring.
 
     Distances are those beyond what sampling and the noise of the columns' own counts explain. Selection ends, unless the pairs
-    are taken in any case, where none is farther than `_CLEAR` of the rows: the table of all rows, at that distance from its
-    model, is one more candidate. To find that nothing shows costs no more than to select.
+    are taken in any case, where none is clear of the error of a selection, or larger than what the noise of its own table would
+    put in its place: the table of all rows, at no distance from its model, is one more candidate. To find that nothing shows
+    costs no more than to select.
     """
     group = list(range(len(compressed.sizes)))
     chosen: list[Pair] = []
@@ -176,6 +187,9 @@ def _select_forest(
         scores, _ = score_independence(session, compressed, candidates, plan.select)
         by_score = [candidates[i] for i in np.argsort(-scores, kind="stable").tolist()]
     smallest = min(compressed.columns, key=lambda c: c.size)
+    each = plan.select / plan.count
+    clear = _selection_error(session.split, math.log(len(candidates)) + _SURE, float(each))
+    noise = _REPLACED * math.sqrt(session.variance(plan.measure, tables=plan.count))
     for _ in range(plan.count):
         open_pairs = [p for p in (by_score or candidates) if group[p[0]] != group[p[1]]]
         if not open_pairs:
@@ -187,10 +201,11 @@ def _select_forest(
             margins = [compressed.independent_variance(p) for p in open_pairs]
             floors = [mean_distance(m, v) for m, v in zip(models, margins, strict=True)]
             if not plan.in_any_case:
-                models.append(np.array([(1.0 - _CLEAR) * compressed.rows]))
+                floors = [floor + max(clear, noise * m.size) for floor, m in zip(floors, models, strict=True)]
+                models.append(np.array([compressed.rows]))
                 tables.append(all_rows(smallest))
                 floors.append(0.0)
-            place = session.select_farthest(tables, models, floors, plan.select / plan.count)
+            place = session.select_farthest(tables, models, floors, each)
         if place == len(open_pairs):
             break
         a, b = open_pairs[place]
