@@ -25,6 +25,8 @@ _ONE = Decimal(1)
 class TruncatedLaplace:
     """The discrete Laplace law given |X| <= reach: P(X = x) proportional to q^|x|, q = exp(-1 / scale).
 
+    No `NoiseLaw`: it is for counts that selected their own keys alone (`estimates/selected.py`).
+
     >>> TruncatedLaplace(Fraction(2), 20).error(0.95)
     6
     """
