@@ -38,8 +38,8 @@ def one_of(name: str, names: Iterable[str], words: str) -> Any:
     """Return an option that takes one of these names, read from the registry that holds them: help, completion, refusal."""
     values = list(names)
 
-    def check(given: str) -> str:
-        if given not in values:
+    def check(given: str | None) -> str | None:
+        if given is not None and given not in values:
             raise DeclarationError(f"{name}: {given!r} is none of its values; {nearest(given, values)}")
         return given
 
