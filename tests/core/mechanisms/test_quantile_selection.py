@@ -146,7 +146,7 @@ def test_the_loss_of_halving(relation: Relation, unit: dict[str, Neighbors], lev
     assert float(epsilon) / 3 < worst <= made.stages * float(epsilon) * (1 + 1e-12)
 
 
-DRAWS = [300, pytest.param(6_000, marks=pytest.mark.deep)]
+DRAWS = [300, pytest.param(3_000, marks=pytest.mark.deep)]
 TABLES = {
     "empty": (),
     "constant": (7,) * 9,
@@ -190,7 +190,7 @@ def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytes
     _check_law(found, dict(expected))
 
 
-@pytest.mark.parametrize("draws", [150, pytest.param(6_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("draws", [150, pytest.param(3_000, marks=pytest.mark.deep)])
 def test_the_first_selection_of_halving_has_its_law_with_all_its_parts(draws: int) -> None:
     """As released: the places of a value that c rows tie at, dense near their ends, as an average over them."""
     table, high = (3,) * 12 + (7,) * 20 + (8,) * 5, 15

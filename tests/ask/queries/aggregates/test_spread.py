@@ -89,7 +89,7 @@ def coverage(estimate: Any, true: float) -> float:
 @pytest.mark.each(33)
 @pytest.mark.parametrize(
     ("loss", "runs"),
-    [(LOSSES[1], 200), (LOSSES[2], 200), *(pytest.param(loss, 10_000, marks=pytest.mark.deep) for loss in LOSSES)],
+    [(LOSSES[1], 200), (LOSSES[2], 200), *(pytest.param(loss, 5_000, marks=pytest.mark.deep) for loss in LOSSES)],
     ids=str,
 )
 @pytest.mark.parametrize("asked", ASKED, ids=lambda a: a.aggregate.statistic)
@@ -97,7 +97,7 @@ def coverage(estimate: Any, true: float) -> float:
 def test_intervals_cover(mean: int, spread: int, asked: Any, loss: dict[str, Any], runs: int) -> None:
     runs = runs // 5 if asked.aggregate.statistic == "correlation" else runs
     plan = people(loss=loss).plan(asked, **loss)
-    for rows in (3, 300, 30_000) if runs < 10_000 else (2, 3, 10, 100, 1_000, 30_000):
+    for rows in (3, 300, 30_000) if runs < 1_000 else (2, 3, 10, 100, 1_000, 30_000):
         x, y = columns(rows, mean, spread)
         if spread == 0 and asked.aggregate.statistic == "correlation":
             continue  # a column that does not vary has none
