@@ -85,8 +85,8 @@ class SqlPrimitives(ABC):
         self._floor = 0
         # By the step that clips a cell: the cell, and its bounds.
         self._clips: dict[str, tuple[str, int, int]] = {}
-        # The texts of the values that were written out, see `name_again`.
-        self._written: dict[Hashable, str] = {}
+        # The texts of the values that were written out, with the columns that each reads: see `name_again`.
+        self._written: dict[Hashable, tuple[str, frozenset[str]]] = {}
         # By the step that reads a double as whole steps: how it does.
         self._float_steps: dict[str, FloatSteps] = {}
         # Columns of joined tables: physical type and SQL name.
@@ -216,9 +216,15 @@ class SqlPrimitives(ABC):
         A step is computed of every row, a value in a condition of those rows alone that the conditions before it leave.
         """
         if key in self._written:
-            return self._column(self._written[key])
+            text, read = self._written[key]
+            # Which cells are read after the bounds decides which rows these keep.
+            self._read |= read
+            return self._column(text)
+        before = self._read
+        self._read = set()
         value = build(self)
-        self._written[key] = self._words(value)
+        self._written[key] = self._words(value), frozenset(self._read)
+        self._read |= before
         return value
 
     def quotient(self, value: exp.Expression, moved: int, size: int) -> exp.Expression:

@@ -207,10 +207,13 @@ class TailCount:
     def exact_vectors(self, tables: Sequence[pa.Table], domain: Domain) -> list[list[int]]:
         """Return the exact score."""
         del domain
-        # In arrays, since hundreds of candidates read one table: the bin of a missing number is NaN, on neither side.
-        places = tables[0]["k0"].to_numpy()
+        import pyarrow as pa
+
+        # In arrays, since hundreds of candidates read one table: the bin of a missing number is NaN, on neither side. Cast
+        # first: an engine may hold whole numbers as decimals, whose missing ones are no numbers.
+        places = tables[0]["k0"].cast(pa.float64()).to_numpy()
         side = places < self.edge if self.below else places >= self.edge
-        beyond = int(tables[0]["t0"].to_numpy()[side].sum())
+        beyond = int(tables[0]["t0"].cast(pa.int64()).to_numpy()[side].sum())
         over = beyond - self.target
         return [[{"few": -over, "many": over, "near": -abs(over)}[self.score] - self.handicap]]
 
