@@ -105,7 +105,7 @@ def test_sixty_columns_fit() -> None:
     keys = {n: np.where(rng.random(6_000) < 0.3, base, rng.integers(0, 4, 6_000)) for n in names}
     data = Source(domain, keys, sd.Rng.seeded(1))
     model = synth.fit(data, epsilon=10, delta="1e-9", rng=sd.Rng.seeded(2))
-    assert "clique tree" in model.facts["tier"]
+    assert "tree" in model.facts["tier"]
     assert model.sample(1000, rng=sd.Rng.seeded(3)).num_columns == 60
     covered = []
     for _ in range(60):

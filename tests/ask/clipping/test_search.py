@@ -368,6 +368,20 @@ def test_one_bin_of_all_rows_is_not_free(relation: Any) -> None:
         assert moved.l1 >= 1
 
 
+@pytest.mark.parametrize("places", [[0, 2, None], [None, None, None], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize("whole", [pa.int32(), pa.int64(), pa.decimal128(38, 0), pa.float64()], ids=str)
+def test_a_missing_number_lies_on_neither_side_however_an_engine_holds_bins(
+    whole: pa.DataType, places: list[int | None]
+) -> None:
+    """PostgreSQL holds bins of wide numbers as decimals: one missing number made the search fail after its charge."""
+    histogram = MagnitudeHistogram(col("x").node, (0, 3, 9, 10), offsets=False)
+    scan = pa.table({"k0": pa.array(places, whole), "t0": pa.array([1, 10, 100], whole)})
+    domain = sd.Domain({"x": sd.Integer()})
+    for edge, below in itertools.product(range(4), (True, False)):
+        beyond = sum(n for p, n in zip(places, (1, 10, 100), strict=True) if p is not None and (p < edge) == below)
+        assert TailCount(histogram, edge, 0, "many", below).exact_vectors([scan], domain) == [[beyond]]
+
+
 @pytest.mark.parametrize("score", ["few", "many", "near"])
 def test_an_added_row_moves_a_score_only_as_it_states(score: Any) -> None:
     """The scan of any two rows and of one row more: by 1 at most, and where a direction is stated in that one alone."""

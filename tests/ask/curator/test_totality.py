@@ -114,7 +114,7 @@ def test_what_is_accepted_of_one_value_a_unit_is_answered(seed: int, count: int,
         for _ in range(count if rows == 40 else count // 4):
             ask(curator, unit_question(made, rng), seen)
         curator.close()
-    assert seen["answered"] > count // 2 - 1, seen
+    assert seen["answered"] > count // 3, seen
 
 
 # ---- what was found: a constant that only rows of one kind reach made the engine fail for them
