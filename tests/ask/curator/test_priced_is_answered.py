@@ -168,8 +168,9 @@ def test_what_is_priced_is_answered(tables: list[sd.Curator]) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize("table", [0, 1])
 def test_every_form_that_is_priced_in_a_place_is_answered(tables: list[sd.Curator], table: int) -> None:
-    answered = [_is_answered(tables[table], text, dialect) for dialect, text in _QUESTIONS]
-    assert sum(answered) > 1_500
+    """Each form of one table, in turn: of both they take seven minutes."""
+    answered = [_is_answered(tables[table], text, dialect) for dialect, text in _QUESTIONS[table::2]]
+    assert sum(answered) > 750
 
 
 _KINDS: dict[str, Callable[[sd.Curator], Any]] = {
