@@ -236,6 +236,37 @@ def test_a_server_that_stops_ends_the_job_under_way_and_begins_no_other(tmp_path
             assert states == ["failed", "failed", "stopped", "stopped", "stopped"]
 
 
+def test_a_job_under_way_is_said_to_be_alive_while_its_server_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else another server of the store would take it for stopped after 90 seconds."""
+    monkeypatch.setattr(jobs, "_BEAT", 0.05)
+    go_on = threading.Event()
+
+    def work(_: object) -> int:
+        assert go_on.wait(30)
+        raise QuestionRefused("enough")
+
+    with served(tmp_path) as server:
+        under_way = server.app.app.state.models.jobs
+        under_way.begin(1, "fit", {}, work, request=None)
+        closing = threading.Thread(target=under_way.close)
+        closing.start()
+        assert under_way._closing.wait(10)
+        moment = server.service.store.now()
+        try:
+            for _ in range(200):
+                with server.service.store.read() as db:
+                    seen = db.execute(select(JOBS.c.seen)).scalar_one()
+                if seen > moment:
+                    break
+                time.sleep(0.02)
+            assert seen > moment
+        finally:
+            go_on.set()
+            closing.join()
+
+
 # A server that begins a job, says so, and waits to be killed.
 BEGIN = """
 import sys, time

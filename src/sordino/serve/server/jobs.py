@@ -207,6 +207,8 @@ class Jobs:
         # Jobs begun by this process, and not done.
         self._begun: set[int] = set()
         self._beat = threading.Thread(target=self._say_alive, name="jobs", daemon=True)
+        # Set when no more jobs begin, and when none is under way.
+        self._closing = threading.Event()
         self._closed = threading.Event()
 
     def begin(self, account: int, kind: str, asked: dict[str, Any], work: Work, *, request: str | None) -> Job:
@@ -269,8 +271,9 @@ class Jobs:
 
     def close(self) -> None:
         """Wait for the jobs under way; those that wait for their turn are stopped, which costs nothing."""
-        self._closed.set()
+        self._closing.set()
         self._pool.shutdown(cancel_futures=True)
+        self._closed.set()
         waiting = tuple(self._begun)
         self._begun.clear()
         if waiting:
@@ -308,7 +311,7 @@ class Jobs:
                 self._begun.discard(number)
                 return
             except StoreUnusable:
-                self._closed.wait(pause)
+                self._closing.wait(pause)
 
     def _set(self, number: int, **values: Any) -> None:
         with self._store.transact() as db:
