@@ -59,7 +59,7 @@ class _CuratorApp(FastAPI):
 
 @asynccontextmanager
 async def _close_jobs(app: FastAPI) -> AsyncIterator[None]:
-    """End the jobs when the server stops: without it the process would run all that wait for their turn, and charge them."""
+    """End the jobs when the server stops: without it all that wait would be charged, and fail in a process that ends."""
     yield
     await run_in_threadpool(app.state.models.close)
 
