@@ -205,7 +205,9 @@ def test_where_several_serve_a_job_stops_with_its_own_server(
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["a store", "a store that is away"])
-def test_a_server_that_stops_ends_the_job_under_way_and_begins_no_other(tmp_path: Path, away: bool) -> None:
+def test_a_server_that_stops_ends_the_job_under_way_and_begins_no_other(
+    away: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It ran all that waited, and charged it; where its store was away each kept it from ending for six minutes."""
     go_on = threading.Event()
     ran = []
@@ -217,15 +219,28 @@ def test_a_server_that_stops_ends_the_job_under_way_and_begins_no_other(tmp_path
 
     async def serve_and_stop(server: Served) -> None:
         app = server.app.app
+        under_way = app.state.models.jobs
+        shut_down = under_way._pool.shutdown
+
+        def end_the_jobs_first(**options: bool) -> None:
+            """End them once the server has begun to stop (before, the next would rightly begin), and before the pool knows."""
+            go_on.set()
+            for _ in range(20 if away else 500):
+                if len(under_way._begun) <= 3:
+                    break
+                time.sleep(0.02)
+            time.sleep(0.1)
+            shut_down(**options)
+
+        monkeypatch.setattr(under_way._pool, "shutdown", end_the_jobs_first)
         async with app.router.lifespan_context(app):
-            begun = [app.state.models.jobs.begin(1, "fit", {}, work, request=None) for _ in range(5)]
+            begun = [under_way.begin(1, "fit", {}, work, request=None) for _ in range(5)]
             while len(ran) < 2:
                 await asyncio.sleep(0.01)
             assert {job.state for job in begun} == {"running"}
             if away:
                 server.service.store.close()
                 (tmp_path / "sordino-server.db").rename(tmp_path / "away.db")
-            go_on.set()
 
     with served(tmp_path) as server:
         asyncio.run(asyncio.wait_for(serve_and_stop(server), 20))

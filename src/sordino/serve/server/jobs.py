@@ -282,6 +282,9 @@ class Jobs:
                 db.execute(update(JOBS).where(JOBS.c.id.in_(waiting)).values(**_STOPPED_ROW, ended=self._store.now()))
 
     def _run(self, number: int, work: Work) -> None:
+        # A thread may have taken it between the moment of closing and that at which the pool lets go of what waits.
+        if self._closing.is_set():
+            return
         started = self._clock.start()
         stages = []
 
