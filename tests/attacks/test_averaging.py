@@ -25,6 +25,7 @@ def naive(rng: np.random.Generator, epsilon: float) -> float:
     return ROWS + float(rng.laplace(0, 1 / epsilon))
 
 
+@pytest.mark.deep
 @pytest.mark.attack("average many answers to one question", source="Dinur, Nissim 2003; Denning 1980")
 def test_averaging_wins_without_a_ledger_and_wins_nothing_with_one() -> None:
     """With a budget of 1 the mean of k answers at 1/k errs more than one answer at 1, and there is no further answer."""
@@ -43,6 +44,7 @@ def test_averaging_wins_without_a_ledger_and_wins_nothing_with_one() -> None:
     assert 3 < np.sqrt(np.mean(np.square(errors))) < 12
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "subtract two answers that one person sets apart", source="Denning, Denning, Schwartz 1979, The tracker"
 )
@@ -88,6 +90,7 @@ def test_a_replayed_request_is_the_stored_answer_and_no_other_question(tmp_path:
     again.close()
 
 
+@pytest.mark.deep
 @pytest.mark.attack("replay a request id")
 def test_a_key_of_another_account_opens_nothing(tmp_path: Path) -> None:
     with served(tmp_path) as server:

@@ -55,6 +55,7 @@ def respond(door: str, directory: Path, **victim: Any) -> list[Any]:
     return seen
 
 
+@pytest.mark.deep
 @pytest.mark.attack("read data from an error or a failure")
 @pytest.mark.each(26)
 @pytest.mark.parametrize(("cell", "door"), [(cell, door) for cell in CELLS for door in DOORS])
@@ -69,6 +70,7 @@ def test_a_hostile_row_changes_no_response_of_any_door(cell: str, door: str, tmp
     assert 3 <= sum(answered) < len(QUESTIONS), "some are answered, some refused"
 
 
+@pytest.mark.deep
 @pytest.mark.attack("find a person by a key or a column that only they have")
 @pytest.mark.each(4)
 @pytest.mark.parametrize("door", DOORS)
@@ -95,6 +97,7 @@ CATALOG = (
 )
 
 
+@pytest.mark.deep
 @pytest.mark.attack("find a person by a key or a column that only they have")
 def test_a_catalog_of_declarations_is_the_same_without_her(tmp_path: Path) -> None:
     """Clients of SQL read types, sizes and statistics of columns; here these are declared, never counted."""
@@ -117,6 +120,7 @@ def test_a_catalog_of_declarations_is_the_same_without_her(tmp_path: Path) -> No
     assert "hamlet" not in str(said)
 
 
+@pytest.mark.deep
 @pytest.mark.attack("replay a request id")
 @pytest.mark.each(4)
 @pytest.mark.parametrize("door", DOORS)
@@ -239,6 +243,7 @@ def test_names_and_settings_of_a_sql_client_are_texts(every: int, tmp_path: Path
         assert opened.served.service.ledger("data").verify()
 
 
+@pytest.mark.deep
 @pytest.mark.attack("average many answers to one question")
 @pytest.mark.each(2)
 @pytest.mark.parametrize("door", ["HTTP", "SQL wire"])

@@ -81,6 +81,7 @@ def test_an_error_that_one_row_would_raise_is_the_same_response_without_it() -> 
     assert answered >= 4  # not all are refused: the attack also goes through
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "find a person by a key or a column that only they have",
     source="Korolova, Kenthapadi, Mishra, Ntoulas 2009, Releasing search queries and clicks privately",

@@ -40,6 +40,7 @@ def write(path: Path, values: Any, *, rows: int = 10**6) -> Path:
     return path
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "move a sum of floats by more than its sensitivity",
     source="Casacuberta, Shoemate, Vadhan, Wagaman 2022, Widespread underestimation of sensitivity",
@@ -59,6 +60,7 @@ def test_one_row_moves_a_float_sum_by_a_thousand_times_its_claim_and_ours_by_its
         look_behind(domain, question, here, there, relation="replace")
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "learn from the order or the files of the rows", source="Casacuberta, Shoemate, Vadhan, Wagaman 2022"
 )
@@ -92,6 +94,7 @@ def test_order_and_files_move_a_float_sum_and_none_of_ours(tmp_path: Path) -> No
     assert len(seen) == 1
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "poison an answer by one row",
     source="seen in diffprivlib and OpenDP: NaN, infinity, missing; found from outside: zoned moments beside a text in pandas",

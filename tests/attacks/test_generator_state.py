@@ -75,6 +75,7 @@ def in_children(draw: Callable[[], float]) -> list[str]:
     return found
 
 
+@pytest.mark.deep
 @pytest.mark.attack("copy a generator by a fork")
 def test_forked_workers_share_the_noise_of_a_textbook_and_not_ours() -> None:
     """Equal noise in two workers cancels out of the difference of their answers."""

@@ -107,6 +107,7 @@ def test_floats_of_a_textbook_give_their_answer_away_and_a_count_does_not(runs: 
     assert (ours == np.round(ours)).all()
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "tell neighbors by the precision of a float",
     source="Haney, Desfontaines, Hartman, Shrestha, Hay 2022, Precision-based attacks and interval refining",

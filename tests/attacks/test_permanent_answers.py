@@ -55,6 +55,7 @@ def guess(protocol: Any, supports: Any, rng: np.random.Generator) -> float:
     return float((scores.argmax(axis=1) == TRUTH).mean())
 
 
+@pytest.mark.deep
 @pytest.mark.attack("average many reports of one person")
 @pytest.mark.each(4)
 @pytest.mark.parametrize("kind", KINDS)
@@ -97,6 +98,7 @@ def task_of(protocol: Any, *, lifetime: int) -> Task:
     )  # fmt: skip
 
 
+@pytest.mark.deep
 @pytest.mark.attack("average many reports of one person")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_device_gives_out_no_more_than_its_lifetime_however_often_it_is_asked(kind: str, tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def test_concatenated_sql_writes_the_file(tmp_path: Path) -> None:
     assert trap.exists()
 
 
+@pytest.mark.deep
 @pytest.mark.attack("insert SQL by a name, a text or an id")
 def test_names_and_values_of_a_declaration_are_names_and_values(tmp_path: Path) -> None:
     """Each payload is a column, a declared value, a cell, and the name of the table, all of one curator."""
@@ -114,6 +115,7 @@ def ask_much(curator: sd.Curator, make: Callable[[], Any]) -> None:
     curator.ask(make(), epsilon=1000)
 
 
+@pytest.mark.deep
 @pytest.mark.attack("insert SQL by a name, a text or an id")
 def test_texts_of_a_question_are_texts(tmp_path: Path) -> None:
     """Literals, aliases and conditions in Python and SQL: refused, or answered as the question that they are."""
@@ -157,6 +159,7 @@ def test_notes_and_request_ids_are_cells_of_the_ledger(tmp_path: Path) -> None:
         assert {c.request for c in ledger.charges() if c.request} == set(texts)
 
 
+@pytest.mark.deep
 @pytest.mark.attack("insert SQL by a name, a text or an id")
 @pytest.mark.each(5)
 @pytest.mark.parametrize("number", range(len(PAYLOADS)))
@@ -182,6 +185,7 @@ def test_files_and_folders_are_places(number: int, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("trap*"))
 
 
+@pytest.mark.deep
 @pytest.mark.attack("insert SQL by a name, a text or an id")
 @pytest.mark.each(5)
 @pytest.mark.parametrize("number", range(len(PAYLOADS)))
@@ -260,6 +264,7 @@ DEEP: dict[str, str] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.attack("exhaust the reader of questions", source="CWE-400; CWE-674")
 @pytest.mark.each(17)
 @pytest.mark.parametrize("name", DEEP)

@@ -135,6 +135,7 @@ def test_nothing_shown_logged_or_kept_holds_an_exact_value(
     assert_nothing(file.read_bytes().decode("latin-1") for file in kept)
 
 
+@pytest.mark.deep
 @pytest.mark.attack("find an exact value in what is shown")
 def test_a_picture_is_made_of_what_was_released(table: pa.Table) -> None:
     curator = protect(table, DOMAIN, name="people")

@@ -79,6 +79,7 @@ def test_a_price_is_drawn_and_nothing_spent(run: Run) -> None:
         assert why in ended.err
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("census")
 def test_an_answer_is_drawn_when_it_comes_and_again_later(run: Run) -> None:
     Path("tables.toml").write_text('tables = [["sex"], ["region"]]\n')

@@ -122,7 +122,7 @@ SEARCHES: list[Callable[[sd.Curator], Any]] = [
 ]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("search", SEARCHES)
 def test_searches_find_on_a_server_what_they_find_in_a_file(search: Any, places: dict[str, str]) -> None:
     found = []

@@ -73,6 +73,7 @@ def test_the_site_takes_its_address_from_the_project(site: ModuleType) -> None:
     assert site.read_address("[project.urls]\n") == {}
 
 
+@pytest.mark.deep
 def test_commands_are_found(site: ModuleType) -> None:
     found = list(site.list_commands())
     assert {("ask",), ("synth", "fit"), ("local", "task", "create")} <= set(found)

@@ -103,6 +103,7 @@ def test_a_day_that_is_run_twice_is_charged_once(project: Path, capsys: pytest.C
     assert len(charges(project)) == 4
 
 
+@pytest.mark.deep
 def test_a_run_that_was_killed_goes_on_where_it_stopped(project: Path) -> None:
     """Killed as soon as its first table is there, wherever it then is, the next run ends with one charge a table."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
@@ -164,23 +165,13 @@ def commands_of_airflow() -> list[str]:
     return [scope[name].replace("{{ ds }}", DAY) for name in ("RELEASE", "BACKUP")]
 
 
-@pytest.mark.parametrize(
-    ("source", "again"),
-    [
-        (commands_of_cron, False),
-        *(
-            pytest.param(source, True, marks=pytest.mark.deep)
-            for source in (commands_of_cron, commands_of_systemd, commands_of_airflow)
-        ),
-    ],
-)
-def test_each_schedule_releases_a_day_once_and_backs_it_up(
-    source: Callable[[], list[str]], again: bool, project: Path
-) -> None:
-    """`again`: the same day is released a second time, which a test above does in this process."""
+@pytest.mark.deep
+@pytest.mark.parametrize("source", [commands_of_cron, commands_of_systemd, commands_of_airflow])
+def test_each_schedule_releases_a_day_once_and_backs_it_up(source: Callable[[], list[str]], project: Path) -> None:
+    """The same day is released a second time as well."""
     commands = source()
     assert len(commands) == 2
-    for command in (*commands, *commands[:again]):
+    for command in (*commands, commands[0]):
         done = run_shell(command, project)
         assert done.returncode == 0, done.stderr
     assert [loss for _, loss in charges(project)] == ["epsilon 0.1", "epsilon 0.2"]

@@ -117,7 +117,7 @@ HEADERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("part", [*HEADERS, "table0", "codes0", "noise0"])
 def test_a_model_file_whose_parts_do_not_fit_is_refused_when_it_is_opened(part: str, tmp_path: Path) -> None:
     """Also under a checksum that fits: anybody can compute one."""

@@ -90,7 +90,7 @@ def test_the_binary_bound_is_nearly_exact() -> None:
     assert exact_delta(grr_rows(2, 2.0), 9, found.epsilon * 0.97) > 0.002
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("epsilon", "n", "delta", "before", "after"),
     [(4, 100_000, "1e-6", 0.1698, 0.1182), (1, 10_000, "1e-6", 0.0530, 0.0432), (8, 1_000_000, "1e-6", 0.444, 0.304)],
@@ -165,7 +165,6 @@ def test_the_bound_of_many_labels_holds_and_is_near_where_all_others_hold_third_
 
 
 @pytest.mark.deep
-@pytest.mark.each(4)
 @pytest.mark.parametrize(("k", "times"), [(14, 1.1), (64, 1.49), (1000, 4.8)])
 def test_many_labels_hide_more_than_the_bound_of_2023(k: int, times: float) -> None:
     """Two labels have that bound, at any number of labels."""
@@ -179,7 +178,7 @@ def test_subset_selection_of_many_labels_is_below_the_bound_of_2023() -> None:
     assert 0.07 < found < 0.7 * local.shuffled(4, 100_000, "1e-6", protocol=GRR(range(2), epsilon=4)).epsilon
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-8])
 @pytest.mark.parametrize("local_epsilon", [0.2, 1.0, 3.0])
 def test_the_closed_form_is_not_below_the_sum_also_on_its_first_respondents(delta: float, local_epsilon: float) -> None:
@@ -198,6 +197,7 @@ def test_a_collection_that_reveals_nothing_at_its_delta_has_epsilon_0_at_once() 
     assert time.process_time() - started < 5
 
 
+@pytest.mark.deep
 def test_a_plan_uses_the_protocol_it_chooses() -> None:
     plan = local.plan_collection(range(14), epsilon=1, respondents=10_000, shuffle_delta="1e-6")
     assert plan.choice.protocol.name == "subset selection"

@@ -59,6 +59,7 @@ def test_unary_three_quarters_is_ln_9() -> None:
     assert protocol.epsilon == 2.1972245773362196 == exact_epsilon(protocol)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("k", SIZES)
 def test_wang_2017_table_of_variances(epsilon: float, k: int) -> None:
@@ -88,6 +89,7 @@ def test_wang_2017_randomized_response_beats_oue_below_3_e_plus_2() -> None:
             assert better == (k < bound), (epsilon, k)
 
 
+@pytest.mark.deep
 def test_ye_barg_2018_subset_selection_is_best_or_tied() -> None:
     for epsilon in (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0):
         for k in (2, 3, 4, 5, 8, 14, 30, 128, 500):
@@ -168,6 +170,7 @@ def test_adult_two_unary_sums_give_3407_5_and_3803_5() -> None:
     assert protocol.estimate(counts).table["count"].to_pylist() == pytest.approx([3407.5, 3803.5])
 
 
+@pytest.mark.deep
 def test_200_sales_respondents() -> None:
     """All of 200 work in Sales: about 150 say yes, deviation 6.1; within 5 deviations of a mean of 400 runs."""
     protocol, rng = fair_coins(), Rng.seeded(8)
@@ -191,6 +194,7 @@ def test_adult_salespeople_by_two_coins() -> None:
     assert found.std(ddof=1) == pytest.approx(156.271, rel=0.16)  # 4.5 deviations of 1 / sqrt(800)
 
 
+@pytest.mark.deep
 @needs_adult
 def test_adult_fourteen_occupations_by_unary() -> None:
     """14 bins, deviation 156.271 in each; 1,843 missing answers are sent with no bit set. 5 deviations in 14 bins."""

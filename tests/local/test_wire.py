@@ -77,6 +77,7 @@ def test_packed_coins_take_every_byte_of_the_threshold() -> None:
         assert abs(coins - rows * bits * chance) <= 5 * (rows * bits * chance * (1 - chance)) ** 0.5 + 1, threshold
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("rows", [0, 1, 254, 255, 256, 1000, 70_000])
 @pytest.mark.parametrize("bits", [1, 7, 8, 14, 64, 65, 128])
 def test_bit_sums_are_sums_of_bits(rows: int, bits: int) -> None:

@@ -47,7 +47,7 @@ def exact_of(table: pa.Table, query: Any, domain: sd.Domain) -> list[int]:
     return [int(x) for x in vector]
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("bins", [0, 2, 3, 8, 32])
 @pytest.mark.parametrize("places", [(), (0,)])
 @pytest.mark.parametrize("weight", [None, "u"])
@@ -85,7 +85,7 @@ CELLS: list[tuple[Any, ...]] = [
 ]
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("bins", [0, 2, 3])
 @pytest.mark.parametrize("places", [(), (0,)])
 @pytest.mark.parametrize("weight", [None, "u"])

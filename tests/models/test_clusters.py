@@ -92,6 +92,7 @@ def test_cells_are_those_of_plain_counts() -> None:
     assert np.count_nonzero(exact) > 5
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("most", [10**5, 4 * 10**7, 10**13])
 def test_distances_are_those_of_plain_sums(most: int) -> None:
     query = ClusterDistances(QUESTION, CENTERS, (3, 1), most)
@@ -179,7 +180,7 @@ def test_what_an_engine_cannot_hold_is_refused(query: Any, words: str) -> None:
 # ---- Costs, in proportion to those without privacy
 
 
-@pytest.mark.each(6)
+@pytest.mark.deep
 @pytest.mark.parametrize("loss", [{"epsilon": 1, "delta": "1e-6"}, {"epsilon": 1}], ids=str)
 @pytest.mark.parametrize("columns", [3, 8])
 def test_centers_are_near_the_best_ones(columns: int, loss: dict[str, Any]) -> None:

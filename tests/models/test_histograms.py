@@ -87,7 +87,7 @@ def fit_exactly(model: HistogramsModel, frame: pd.DataFrame) -> tuple[list[Float
     return shapes, counts
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("y", ["ill", "price"])
 def test_shapes_are_those_without_privacy_where_noise_is_small(y: str) -> None:
     frame = rows()
@@ -103,6 +103,7 @@ def test_shapes_are_those_without_privacy_where_noise_is_small(y: str) -> None:
     assert 45 < middle < 70
 
 
+@pytest.mark.deep
 def test_a_missing_cell_adds_nothing_or_has_its_own_bin() -> None:
     frame = rows()
     frame.loc[frame.index[::3], "dose"] = np.nan

@@ -144,7 +144,7 @@ def test_a_product_of_numbers_is_a_column() -> None:
     assert model.predict(rows) == pytest.approx(rows["price"].to_numpy(), abs=15)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("most", [2, 10**13])
 def test_rows_count_by_their_weights(most: int) -> None:
     """As weighted least squares, where rows of different weights follow different lines."""
@@ -207,7 +207,7 @@ def test_products_with_categories_are_slopes_of_their_own(missing: Any) -> None:
     assert alone.coefficients["area where zone = south"] == pytest.approx(7, abs=1)
 
 
-@pytest.mark.each(9)
+@pytest.mark.deep
 @pytest.mark.parametrize("loss", [{"epsilon": 2}, {"epsilon": 1, "delta": "1e-6"}], ids=str)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=3)], ids=["row", "person"])
@@ -224,6 +224,7 @@ def test_with_noise_it_still_predicts(loss: dict[str, Any], relation: str, unit:
     assert wide[0] <= low < high <= wide[1]
 
 
+@pytest.mark.deep
 def test_held_out_units_say_how_well_it_predicts() -> None:
     rows = frame(20_000)
     table = open_table(rows, unit=sd.PrivacyUnit("id", max_rows=3), seed=4)
@@ -517,6 +518,7 @@ NUMBERS = st.builds(
 )
 
 
+@pytest.mark.deep
 @settings(max_examples=60, deadline=None)
 @given(NUMBERS, st.integers(0, 3000))
 def test_every_value_of_a_number_has_a_bin_and_its_nearest_step_decides_which(column: Any, place: int) -> None:
@@ -595,6 +597,7 @@ def test_components_of_equal_variance_are_told_to_be_unsure() -> None:
     assert surer.angles[0] < model.angles[0] / 5
 
 
+@pytest.mark.deep
 def test_clusters_are_found() -> None:
     draws = np.random.default_rng(3)
     rows = frame(3000)
@@ -647,7 +650,7 @@ def linear_question(table: sd.Curator) -> Any:
     return moments_for(table, y="price", x=["area", "age", "zone"], validate=None, assume_rows=None)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("size", [2.0, 15.0])
 def test_intervals_of_the_noise_cover(size: float) -> None:
     """Of 4 coefficients in 150 draws .95 -+ .06 is six deviations where coefficients are alike."""

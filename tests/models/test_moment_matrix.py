@@ -298,6 +298,7 @@ def test_it_is_sent_to_servers_as_json() -> None:
         question_from_json(sent)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-6"}, {"rho": "0.05"}], ids=str)
 def test_it_is_planned_and_charged_as_a_whole(loss: dict[str, Any]) -> None:
     budget = sd.ZCDP(10) if "rho" in loss else BUDGET

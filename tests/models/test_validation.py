@@ -83,6 +83,7 @@ def count_of(table: sd.Curator, step: Fold) -> dict[Any, int]:
 # ---- Folds
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("unit", ["row", sd.PrivacyUnit("id", max_rows=4)], ids=["row", "person"])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_the_two_parts_of_a_table_hold_every_row_once(unit: Any, relation: str) -> None:
@@ -125,6 +126,7 @@ def test_the_rows_of_a_fold_are_no_public_number() -> None:
 SMALL = sd.Domain({"a": sd.Integer(-1, 3), "c": sd.Boolean()})
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize(("node", "most"), [(Name("a"), 2), (Name("c"), 1)])
 def test_no_row_moves_a_score_further(relation: Relation, node: Any, most: int) -> None:
@@ -362,7 +364,6 @@ def test_the_model_that_predicts_a_number_best_is_chosen(table: sd.Curator) -> N
 
 
 @pytest.mark.deep
-@pytest.mark.each(2)
 @pytest.mark.parametrize("y", ["yes", "amount"])
 def test_a_choice_counts_rows_by_their_weights(y: str) -> None:
     """A column that 2 in 10 rows follow, which weigh 3, is chosen before one that the others follow, which weigh nothing."""

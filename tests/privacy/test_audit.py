@@ -47,6 +47,7 @@ def epsilon_bound(here: Any, there: Any, delta: float = 0.0) -> float:
     return audited_epsilon(here, there, delta, ALARM)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [1, 1, 2, 2, 2]), ("replace", [1, 2, 2, 2])])
 def test_most_common(relation: str, other: list[int], runs: int) -> None:
@@ -81,6 +82,7 @@ def test_median(relation: str, other: list[int], runs: int) -> None:
     assert epsilon_bound(drawn([0] * 7, 1), drawn(other, 2)) <= 2
 
 
+@pytest.mark.deep
 @pytest.mark.attack("find a person by a key or a column that only they have")
 @pytest.mark.each(4)
 @pytest.mark.parametrize("runs", RUNS)
@@ -158,7 +160,7 @@ def chosen(q: Any) -> float:
 
 
 @pytest.mark.each(8)
-@pytest.mark.parametrize("runs", [60, pytest.param(4_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("runs", [60, pytest.param(2_500, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("algorithm", [crossing, chosen], ids=["sparse vector", "selection"])
 @pytest.mark.parametrize(("relation", "other"), [("add_remove", [0] * 5), ("replace", [0] * 3 + [7])])
 def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) -> None:
@@ -168,7 +170,7 @@ def test_sessions(relation: str, other: list[int], algorithm: Any, runs: int) ->
     assert epsilon_bound(one, two) <= 1
 
 
-@pytest.mark.parametrize("runs", [30, pytest.param(1_500, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("runs", [30, pytest.param(1_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(
     "method",
     ["histogram", "quantile", *(pytest.param(name, marks=pytest.mark.deep) for name in ("sparse_vector", "ladder"))],

@@ -68,6 +68,7 @@ def test_odd_keys_stay_apart_show_once_and_are_ordered_by_themselves() -> None:
     assert sd.Release.from_dict(json.loads(json.dumps(released.to_dict()))) == released
 
 
+@pytest.mark.deep
 @pytest.mark.attack("learn from the order or the files of the rows")
 def test_the_exact_counts_do_not_follow_the_order_of_rows_also_where_groups_are_capped() -> None:
     unit = sd.PrivacyUnit("id", max_rows=3, max_groups=2)
@@ -83,6 +84,7 @@ def test_the_exact_counts_do_not_follow_the_order_of_rows_also_where_groups_are_
         assert asker.plan(plan, curator_of(rows, unit=unit)) == whole
 
 
+@pytest.mark.deep
 @pytest.mark.attack("find a person by a key or a column that only they have")
 def test_a_unit_that_shouts_counts_once_also_behind_a_condition() -> None:
     """A thousand rows of one unit lift no key; units that a condition drops do not help it to show."""
@@ -109,6 +111,7 @@ def test_declared_keys_beside_private_ones_keep_missing_as_a_key() -> None:
     assert [(r["c"], r["town"]) for r in found.rows] == [("a", "oslo"), (None, "bergen"), (None, "oslo")]
 
 
+@pytest.mark.deep
 def test_two_asks_draw_noise_anew() -> None:
     one = curator_of(people(["oslo"], 10**4), seed=None)
     loss = {"epsilon": "0.01", "delta": "1e-4"}
@@ -116,6 +119,7 @@ def test_two_asks_draw_noise_anew() -> None:
     assert len(drawn) > 4  # the same twice has a chance of about 1 in 800
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("rows", [[], people(["alta"], 1), people([None], 900)], ids=["none", "one", "missing"])
 def test_no_rows_come_back_whole_in_every_shape(rows: Any) -> None:
     usual = curator_of(people(["oslo"], 60)).ask(
@@ -134,6 +138,7 @@ def test_no_rows_come_back_whole_in_every_shape(rows: Any) -> None:
     assert sorted(empty.to_dict()) == sorted(usual.to_dict())
 
 
+@pytest.mark.deep
 @pytest.mark.attack("find a person by a key or a column that only they have")
 @pytest.mark.parametrize("epsilon", ["0.01", "1", "20"])
 @pytest.mark.parametrize("delta", ["1e-2", "1e-6", "1e-40"])

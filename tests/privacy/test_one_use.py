@@ -78,6 +78,7 @@ def test_crossings_answer_only_where_they_were_paid_for(tmp_path: Path, kin: Cal
     assert [c.state for c in held.ledger.charges()] == ["committed"]
 
 
+@pytest.mark.deep
 @needs_fork
 @pytest.mark.parametrize("kin", [in_a_child, in_a_grandchild])
 def test_a_sparse_vector_session_answers_only_where_its_noise_was_drawn(kin: Callable[..., str]) -> None:
@@ -99,6 +100,7 @@ def test_a_child_of_a_parent_that_held_the_session_is_refused_and_does_not_wait(
         assert in_a_child(enter) == "QuestionRefused"
 
 
+@pytest.mark.deep
 @needs_fork
 @pytest.mark.parametrize("what", ["release", "select", "above"])
 def test_an_adaptive_session_refuses_every_call_of_a_child(what: str) -> None:
@@ -173,6 +175,7 @@ def _plans(held: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.deep
 @pytest.mark.attack("get an answer that costs more than its price")
 @pytest.mark.parametrize("kind", ["sum", "median", "choice", "robust"])
 def test_an_altered_plan_is_refused_and_an_honest_one_is_not(kind: str) -> None:
@@ -203,6 +206,7 @@ def test_an_altered_plan_is_refused_and_an_honest_one_is_not(kind: str) -> None:
 LOSSES = st.fractions(min_value=Fraction(1, 1000), max_value=2, max_denominator=1000)
 
 
+@pytest.mark.deep
 @pytest.mark.attack("get an answer that costs more than its price")
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(planned=LOSSES, claimed=LOSSES, asked=LOSSES)

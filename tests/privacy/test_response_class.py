@@ -181,6 +181,7 @@ def test_nothing_is_read_before_the_charge_nor_without_one(name: str, monkeypatc
     assert min(spent) > 0
 
 
+@pytest.mark.deep
 @pytest.mark.attack("read data from an error or a failure")
 @pytest.mark.each(3)
 @pytest.mark.parametrize("name", CALLS)
@@ -208,6 +209,7 @@ def test_what_an_engine_says_when_it_fails_goes_nowhere(
     assert one.spent.epsilon > 0
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("of", "ladder"),
     [

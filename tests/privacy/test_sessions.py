@@ -46,6 +46,7 @@ def eager() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.deep
 @pytest.mark.attack("spend between the look at a budget and the charge")
 @pytest.mark.usefixtures("eager")
 def test_threads_of_one_algorithm_never_pass_its_loss() -> None:
@@ -282,6 +283,7 @@ def _failures() -> dict[str, Any]:
     return {"shallow": shallow, "deep": deep, "group": grouped, "ours": ours, "over": over}
 
 
+@pytest.mark.deep
 @pytest.mark.attack("read data from an error or a failure")
 @pytest.mark.parametrize("name", _failures())
 def test_a_failure_is_charged_once_and_tells_nothing_anywhere(

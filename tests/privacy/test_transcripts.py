@@ -73,7 +73,7 @@ def test_no_question_tells_neighbors_apart(
 
 @ATTACK
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0])
 @pytest.mark.parametrize("name", FORMATS)
 def test_hundreds_of_questions_tell_no_neighbors_apart(
     name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -96,6 +96,7 @@ def marks(text: str, role: str) -> int:
     return sum(group.count("<path") + group.count("<line") for group in groups)
 
 
+@pytest.mark.deep
 def test_groups_are_bars_with_intervals() -> None:
     text = svg(release([counts(120, 80, -2)]))
     assert marks(text, "mark-rect") == 3 + 2 * 3  # bars, and the two caps of each interval
@@ -313,6 +314,7 @@ def test_posteriors_of_many_worlds_fill_their_axis() -> None:
     assert any(longest < end <= 1.2 * longest for end in domains)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("grouped", "upright"),
     [

@@ -67,7 +67,7 @@ def neighbors_of(rows: list[Row], relation: Relation) -> list[list[Row]]:
     return [[*one, other] for one in shorter for other in others]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_every_neighbor_of_a_small_stream_is_explained_by_draws_within_the_bound(relation: Relation) -> None:
     """On each neighbor the same key releases other numbers; the draws that would release these ones lie near."""

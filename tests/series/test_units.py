@@ -137,6 +137,7 @@ def test_periods_of_other_lengths(every: str) -> None:
     assert counts[2:] == expected
 
 
+@pytest.mark.deep
 def test_rows_beyond_the_cap_of_a_period_follow_from_the_rows_of_that_period_alone() -> None:
     """Five rows of one person in one day, two of which count: the same two whatever she has on later and earlier days."""
     today: list[Visit] = [(2, "ab"[i % 2], i, "x") for i in range(5)]
@@ -148,6 +149,7 @@ def test_rows_beyond_the_cap_of_a_period_follow_from_the_rows_of_that_period_alo
     assert all(one == sums[0] for one in sums)
 
 
+@pytest.mark.deep
 def test_later_rows_evict_none_that_were_released(tmp_path: Path) -> None:
     """The rows of a day are read once; those that come late for an earlier day only take a place of that person's."""
     import pyarrow.parquet as pq

@@ -46,7 +46,7 @@ def random_rules(rng: np.random.Generator) -> list[tuple[Any, Any]]:
     return [found[i] for i in rng.permutation(len(found))]
 
 
-@pytest.mark.each(12)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(12))
 def test_no_row_breaks_a_random_set_of_constraints(seed: int) -> None:
     """Each set is held in every row, also under a condition, or refused before anything is spent."""

@@ -24,6 +24,7 @@ def people(budget: sd.ApproxDP | sd.ZCDP) -> sd.Curator:
     )
 
 
+@pytest.mark.deep
 def test_a_fit_is_charged_once_and_as_a_whole() -> None:
     table = people(sd.ApproxDP(3, "1e-6"))
     model = synth.fit(table, epsilon=2, delta="1e-9", rng=sd.Rng.seeded(3))
@@ -42,6 +43,7 @@ def test_a_fit_is_charged_once_and_as_a_whole() -> None:
         assert model.facts["tier"] in words
 
 
+@pytest.mark.deep
 def test_nothing_is_spent_on_a_refusal() -> None:
     table = people(sd.ZCDP(1))
     with pytest.raises(DeclarationError, match="cells"):

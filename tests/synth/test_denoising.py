@@ -24,7 +24,7 @@ def _error(found: Floats, true: Floats) -> float:
     return float(np.square(found - true).mean())
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", SHAPES)
 def test_smoothing_gains_from_order_and_loses_nothing_without_it(name: str) -> None:
     """The mean squared error is at most this multiple of the noise's variance, and near the one stated."""

@@ -104,7 +104,7 @@ def fit(seed: int, softness: float) -> Any:
     return sizes, tree, truth, field, blocks, ways
 
 
-@pytest.mark.each(16)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(8))
 def test_calibration_without_noise_meets_every_measured_table(seed: int) -> None:
     _, tree, truth, field, blocks, _ = fit(seed, 1e-6)
@@ -117,6 +117,7 @@ def test_calibration_without_noise_meets_every_measured_table(seed: int) -> None
         assert np.allclose(marginal(field.tables[link.child], tree.cliques[link.child], link.separator), separator)
 
 
+@pytest.mark.deep
 def test_calibration_solves_the_soft_problem() -> None:
     """At the optimum theta = (y - A mu) / lam for each table: the gradient of the objective is zero."""
     _, tree, _, field, blocks, _ = fit(2, 30.0)
@@ -135,6 +136,7 @@ def test_a_warm_start_is_the_same_model() -> None:
         assert np.allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.deep
 def test_inference_agrees_with_the_whole_table() -> None:
     sizes, tree, _, field, _, _ = fit(3, 5.0)
     d = len(sizes)
@@ -156,6 +158,7 @@ def test_inference_agrees_with_the_whole_table() -> None:
         assert np.allclose(table, marginal(bent, range(d), clique), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.deep
 def test_drawn_rows_meet_the_tables_to_within_a_few_rows() -> None:
     sizes, tree, _, field, _, _ = fit(0, 5.0)
     rows = 20_000
@@ -168,6 +171,7 @@ def test_drawn_rows_meet_the_tables_to_within_a_few_rows() -> None:
         assert np.abs(counts - table.ravel() * rows / table.sum()).mean() < 2.5  # independent rows: 9
 
 
+@pytest.mark.deep
 def test_independent_columns_stay_independent_in_drawn_rows() -> None:
     """The trap of one alpha for all columns: columns that share an order become functions of each other (reference)."""
     d, size, rows = 24, 6, 30_000

@@ -250,6 +250,7 @@ def test_a_loss_too_small_for_more_gives_independence_and_says_so() -> None:
     assert "too small" in model.describe()
 
 
+@pytest.mark.deep
 def test_a_model_is_the_same_after_saving_and_an_altered_file_is_refused(tmp_path: Path) -> None:
     rule = synth.never((col("age") < 5) & (col("job") == "desk"))
     model = synth.fit(small_source(), epsilon=1, delta="1e-9", constraints=[rule], rng=sd.Rng.seeded(2))

@@ -173,7 +173,7 @@ def worst(names: tuple[str, ...], model: synth.Model) -> tuple[float, str]:
 MIXED = ("price", "limit", "amount", "paid", "item", "debt")
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("loss", [{"epsilon": 10, "delta": "1e-6"}, {"epsilon": 10}], ids=["gaussian", "laplace"])
 def test_round_values_are_drawn_as_often_as_rows_share_them(loss: dict[str, Any]) -> None:
     """Without heaps the shares of prices, days and .99 are 0 to .1, where .8, .61 and .5 are real."""
@@ -196,7 +196,6 @@ def test_a_column_by_itself_at_epsilon_one(name: str, seed: int) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.each(8)
 @pytest.mark.parametrize(
     "method",
     [synth.Tree(), synth.MST(), synth.AIM(), synth.Independent(), synth.Marginals((("price", "limit"), ("amount",)))],
@@ -221,6 +220,7 @@ def test_replaced_rows_and_people_of_several_rows() -> None:
     assert difference < 0.05, label
 
 
+@pytest.mark.deep
 def test_the_model_says_what_was_looked_for_and_found() -> None:
     names = ("price", "amount")
     gaussian = fit(names, epsilon=10, delta="1e-6")
@@ -299,6 +299,7 @@ def test_intervals_cover_at_values_that_rows_share(loss: dict[str, Any]) -> None
     assert {kind: share for kind, several in covered.items() if (share := np.mean(several)) < 0.87} == {}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["price", "amount", "paid"])
 def test_a_run_meets_two_conditions_at_once_and_not_by_chance(name: str) -> None:
     """Of a run that both ends of a range cut, p q of the rows were counted for p + q - 1: twice as many and more."""
@@ -328,6 +329,7 @@ def test_a_run_meets_two_conditions_at_once_and_not_by_chance(name: str) -> None
     assert count(halves[0] & halves[1]) == 0.0
 
 
+@pytest.mark.deep
 def test_heaps_are_kept_in_a_file_and_a_file_without_them_is_read(tmp_path: Path) -> None:
     model = fit(("price", "paid"), epsilon=10, delta="1e-6")
     path = tmp_path / "model.sordino"
@@ -354,6 +356,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     path.write_bytes(buffer.getvalue())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "change",
     [
@@ -453,7 +456,6 @@ def test_noise_makes_no_heaps(deviation: float) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.each(4)
 @pytest.mark.parametrize("heap", [0.2, 0.6, 1.0])
 def test_the_share_of_a_heap_is_as_near_as_noise_allows(heap: float) -> None:
     """A hundred searches at noise of 60 rows in 12,000: the mean is right to .01, and errs by .02 in the mean."""

@@ -41,7 +41,7 @@ def _deviation(counts: Any) -> float:
     return float(np.sqrt(shares @ np.square(values - shares @ values)))
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(("width", "noise"), [(0.5, 15.0), (0.8, 15.0), (0.5, 25.0)])
 def test_a_column_whose_counts_fall_steeply_keeps_its_deviation(width: float, noise: float) -> None:
     """Forty values, of which rows have a few: the noise of all others put a few rows there, and up to tripled the deviation.
@@ -102,6 +102,7 @@ def test_a_run_leaves_out_no_more_rows_than_its_own_noise_hides(
     assert outside <= (math.sqrt(2 * math.log(size)) + 6) * deviation * math.sqrt(end - first + 9)
 
 
+@pytest.mark.deep
 def test_a_column_of_even_values_keeps_them_all() -> None:
     """Whether each value shows above the noise or none does, as of days of the year: but for one draw of some 2,000."""
     rng = np.random.default_rng(8)
@@ -112,7 +113,7 @@ def test_a_column_of_even_values_keeps_them_all() -> None:
     assert kept.count(False) <= 2
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("size", [100, 366, 1_001])
 def test_a_skewed_count_in_a_tenth_of_its_values_keeps_its_mean_and_deviation(size: int) -> None:
     """RAND HIE's visits, 0 to 77 declared to 1,000, had twice their mean and ten times their deviation at epsilon 1.
@@ -149,6 +150,7 @@ def test_what_a_person_asks_of_hidden_values_may_be_more_than_none() -> None:
     assert law.share[hidden].sum() * one_way.rows == pytest.approx(noise * math.sqrt((~hidden).sum()), rel=0.01)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("apart", [True, False])
 def test_columns_on_which_a_third_depends_stay_independent(apart: bool) -> None:
     """A tree that joins each with the third makes them depend; their own score says that they do not, and is believed.

@@ -42,7 +42,7 @@ def table(kind: str) -> dict[str, Any]:
     return keys
 
 
-@pytest.mark.each(10)
+@pytest.mark.deep
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["empty", "one", "constant", "missing"])
 @pytest.mark.parametrize("method", METHODS)
@@ -128,7 +128,7 @@ CAPS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("cap", CAPS)
 def test_a_curator_charges_a_fit_once_in_the_currency_of_its_cap(cap: str, relation: str) -> None:

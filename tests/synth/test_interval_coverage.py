@@ -233,6 +233,7 @@ def _under_a_sum(questions: Sequence[tuple[str, ...]]) -> list[tuple[float, floa
     return answers
 
 
+@pytest.mark.deep
 def test_an_interval_under_a_rule_is_that_of_all_rows_that_keep_to_it() -> None:
     """The law of errors took the few cells that a sum leaves for a few rows: half widths of 9 to 20 rows about 5,000."""
     pairs = [("above", "living"), ("basement", "living"), ("above", "basement"), ("start", "end")]
@@ -349,8 +350,16 @@ def test_intervals_cover_where_conditions_cut_through_runs(fits: int, questions:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
-@pytest.mark.parametrize("name", list(WIDE_TABLES))
+# Of three losses each table has two, in turn.
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [
+        (name, e)
+        for place, name in enumerate(WIDE_TABLES)
+        for skipped, e in enumerate(("0.1", "1", "10"))
+        if skipped != place % 3
+    ],
+)
 def test_coverage_over_skewed_tables(name: str, epsilon: str) -> None:
     """Six fits of 60 questions a kind, as above."""
     for kind, (share, width, error) in ask_wide(name, epsilon, range(6), 60).items():
@@ -382,11 +391,11 @@ def test_intervals_cover_the_rows_of_tails_that_noise_hides(fits: int, least: fl
 
 
 @pytest.mark.deep
-# Of six losses each table has every other one, in turn.
+# Of six losses each table has every third one, in turn.
 @pytest.mark.parametrize(
     ("name", "epsilon"),
     [
-        *((name, e) for place, name in enumerate(TABLES) for e in ("0.1", "0.3", "1", "3", "8", "20")[place % 2 :: 2]),
+        *((name, e) for place, name in enumerate(TABLES) for e in ("0.1", "0.3", "1", "3", "8", "20")[place % 3 :: 3]),
         # where most of the tails hide
         ("skewed wide", "0.1"),
     ],
@@ -488,6 +497,7 @@ def test_a_fitted_model_counts_the_rows_that_all_columns_estimate() -> None:
     assert abs(float(tables[0].sum()) - ROWS) <= 5 * model.parts.errors.rows
 
 
+@pytest.mark.deep
 def test_means_and_sums_err_by_their_own_values() -> None:
     """The interval of a mean over many rows is that of its noise, not of the count times the largest value."""
     keys = TABLES["independent"](np.random.default_rng(7))

@@ -123,6 +123,7 @@ def test_answers_and_evaluations_print_and_show_as_tables() -> None:
         assert word in made._repr_html_()
 
 
+@pytest.mark.deep
 def test_a_model_shows_the_keys_that_its_condition_allows() -> None:
     model = fitted()
     every = model.answer(Selection().group_by("job", "age").agg(sd.count()))

@@ -59,7 +59,7 @@ def pairs_of(field: MarkovRandomField) -> dict[Any, Floats]:
     return {p: marginal(field.tables[0], field.tree.cliques[0], p) for p in itertools.combinations(range(3), 2)}
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("correlation", [0.85, 0.95])
 @pytest.mark.parametrize("seed", range(3))
 def test_strong_pairs_of_one_clique_get_the_moments_that_were_measured(correlation: float, seed: int) -> None:
@@ -80,6 +80,7 @@ def test_strong_pairs_of_one_clique_get_the_moments_that_were_measured(correlati
     assert field.tables[0].sum() == pytest.approx(compressed.rows, rel=1e-6)
 
 
+@pytest.mark.deep
 def test_pairs_that_are_correlated_as_they_were_read_and_weak_ones_are_left_alone() -> None:
     for correlation in (0.05, 0.9):
         compressed, measured, exact = three_columns(correlation, 5, 3.0)

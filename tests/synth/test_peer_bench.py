@@ -231,6 +231,7 @@ def test_a_table_is_cut_for_a_trial(tables: Any) -> None:
     assert (small.rows, small.name) == (50, "bills (generated), 50 rows")
 
 
+@pytest.mark.deep
 def test_rows_are_measured_beside_the_table_and_rows_held_out(tables: Any) -> None:
     fitted, held_out = tables.bills(Path()).split()
     assert (fitted.rows, held_out.rows) == (22_500, 7_500)

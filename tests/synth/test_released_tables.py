@@ -76,6 +76,7 @@ def counted(table: pa.Table, columns: list[str]) -> dict[tuple[Any, ...], int]:
     return counts
 
 
+@pytest.mark.deep
 def test_rows_drawn_have_the_tables_and_their_columns_alone() -> None:
     _, model = exact_model()
     drawn = model.sample(rng=sd.Rng.seeded(2))
@@ -183,6 +184,7 @@ def test_pairs_that_no_clique_holds_shape_the_rows() -> None:
     assert sum(abs(drawn.get(cell, 0) - exact.get(cell, 0)) for cell in {*drawn, *exact}) < 300
 
 
+@pytest.mark.deep
 def test_columns_of_expressions_are_drawn_as_their_keys() -> None:
     band = sd.col("income").bin(width=30).alias("band")
     answer = release("1000", tables=[[band, sd.col("born").year().alias("year")], [sd.col("born").month()], ["one"]])
@@ -220,6 +222,7 @@ def test_what_goes_with_a_table_does_not_go_with_a_release() -> None:
         synth.fit(protect(rows(), DOMAIN).ask(sd.count(), epsilon=1))
 
 
+@pytest.mark.deep
 def test_ordered_columns_have_bounds_of_their_variance() -> None:
     """Keys of an ordered column vary more or less, by their place: what is stated is no less than what is drawn."""
     answer = release("0.5", tables=[["year", "region"], ["sex"]], ordered=["year"])
@@ -243,6 +246,7 @@ def test_nested_areas_are_refused() -> None:
         synth.fit(answer)
 
 
+@pytest.mark.deep
 def test_public_counts_have_no_noise_in_a_model() -> None:
     regions = counted(rows(), ["region"])
     public = [{"region": region, "count": count} for (region,), count in regions.items()]

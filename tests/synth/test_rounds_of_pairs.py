@@ -84,7 +84,6 @@ def test_many_weak_correlations_do_not_take_the_loss_of_what_predicts_a_price() 
 
 
 @pytest.mark.deep
-@pytest.mark.each(2)
 @pytest.mark.parametrize(("steps", "pairs"), [(100_000, 2), (12, 3)], ids=["wide", "narrow"])
 def test_of_three_wide_columns_the_first_round_measures_two_pairs(
     steps: int, pairs: int, monkeypatch: pytest.MonkeyPatch
@@ -193,6 +192,7 @@ def test_pairs_that_do_not_depend_are_drawn_as_the_table_has_them_at_a_large_los
     assert mean_distance(keys, drawn, [n + 1 for n in sizes], 1) < 0.001
 
 
+@pytest.mark.deep
 def test_counts_are_sharpened_by_tables_as_inverse_variance_says() -> None:
     """Squared errors of a column with two noisy tables of it are of the combined variance, over 400 noises; rows are kept."""
     rng = np.random.default_rng(5)

@@ -35,6 +35,7 @@ def count(codes: list[np.ndarray], a: int, b: int) -> np.ndarray:
     return np.bincount(codes[a] * _SIZES[b] + codes[b], minlength=_SIZES[a] * _SIZES[b]).reshape(_SIZES[a], _SIZES[b])
 
 
+@pytest.mark.deep
 def test_rows_come_near_to_the_pairs_and_leave_empty_cells() -> None:
     """The squared distance falls to a thousandth; rows drawn alike from all cells begin far away."""
     expected, others = targets(20_000.0), np.random.default_rng(2)
@@ -54,6 +55,7 @@ def test_rows_come_near_to_the_pairs_and_leave_empty_cells() -> None:
     assert count(made, 0, 1)[empty].sum() <= count(given, 0, 1)[empty].sum() / 20
 
 
+@pytest.mark.deep
 def test_pairs_that_disagree_about_a_column_do_not_move_its_counts() -> None:
     """Noisy tables have counts of their own of each column: without the column's own, rows followed them by hundreds."""
     expected, others = targets(20_000.0), np.random.default_rng(2)

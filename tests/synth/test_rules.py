@@ -91,7 +91,6 @@ def test_answers_know_what_rules_say() -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.each(2)
 @pytest.mark.parametrize("table", TABLES)
 def test_the_columns_of_drawn_rows_stay_near_those_of_a_fit_without_rules(table: str) -> None:
     data, _, _ = TABLES[table](1500)
@@ -176,6 +175,7 @@ def test_rules_that_share_columns_leave_each_its_shape() -> None:
         assert row["closed"] is None or row["opened"] <= row["closed"] <= row["due"]
 
 
+@pytest.mark.deep
 def test_no_loss_is_spent_on_a_column_that_follows_from_another() -> None:
     """The fit asks nothing of it, and answers about it as exactly as about the other."""
     data, domain, rules = people(1500)
@@ -438,6 +438,7 @@ def test_rows_off_a_list_are_counted(missing: bool) -> None:
     assert float(release.table["rule_1"][0].as_py()) == pytest.approx(500 if missing else 300, abs=1)
 
 
+@pytest.mark.deep
 def test_rows_against_a_long_mapping_are_counted() -> None:
     """Three hundred places, of which every hundredth row has the area of another: no condition is that many levels deep."""
     places = list(range(300))
@@ -455,6 +456,7 @@ def _ks(one: Any, other: Any) -> float:
     return float(np.abs(below[0] - below[1]).max())
 
 
+@pytest.mark.deep
 def test_an_answer_under_a_rule_has_the_sum_of_terms_that_no_table_holds() -> None:
     """7,250 for 5,626: of terms that are independent in the model, cells of the right sum were weighted by its share twice."""
     rng = np.random.default_rng(0)

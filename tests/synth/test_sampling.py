@@ -22,7 +22,7 @@ from sordino.synth.sampler import draw_codes, spacings
 from synth.support import Source, mean_distance, small
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(("rows", "draws"), [(200, 10), (600, 10), (1_000, 10), (2_400, 4), (50_000, 1)])
 def test_independent_columns_are_independent_in_what_is_drawn(rows: int, draws: int) -> None:
     """12 uniform categories: no pair's chi-square (143 degrees) is above 252, one in 10^7 by chance, 2,310 pairs in all.
@@ -107,6 +107,7 @@ def test_missing_cells_are_answered_as_the_curator_answers_them(rule: Any) -> No
             assert abs(a - b) < 25, ours.question
 
 
+@pytest.mark.deep
 def test_drawn_rows_are_blank_where_the_declaration_drops_and_nowhere_else() -> None:
     for rule, share in (("drop", 0.5), ("keep", 0.5), (sd.Fill(1), 0.0)):
         model = synth.fit(protected(rule), epsilon=20, delta="1e-9", rng=sd.Rng.seeded(4))
@@ -143,7 +144,7 @@ def counts_of_pairs(seed: int, independent: bool) -> Any:
     return np.bincount(a * 2 + b, minlength=4)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("draw", "shares"), [(counts_of_ages, WEIGHTS), (counts_of_pairs, PAIRS.ravel())], ids=["histogram", "tree"]
 )
@@ -167,7 +168,6 @@ def test_only_independent_rows_vary_as_independent_rows_do(draw: Callable[[int, 
 
 
 @pytest.mark.deep
-@pytest.mark.each(2)
 @pytest.mark.parametrize("where", [None, col("age") > 30], ids=["all rows", "where"])
 def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None:
     """Counts of a category over 60 draws of 500 rows: binomial in variance and mean where asked, far less by default."""
@@ -190,7 +190,7 @@ def test_independent_rows_of_a_model_vary_as_its_answers_say(where: Any) -> None
     assert spread.var() < varied.var() / 2
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("least", [15_700, 33_333, 90_210])
 def test_rows_that_meet_a_condition_are_spread_as_those_of_all_rows_that_do(least: int) -> None:
     """A run that a condition cuts counts by the rows of it that meet it: once, not by that share squared."""

@@ -53,6 +53,7 @@ def connection() -> sd.Connection:
     )
 
 
+@pytest.mark.deep
 def test_rows_joined_by_the_unit_are_fitted() -> None:
     visits = connection().table("visits")
     joined = visits.over(visits.join("persons"))
@@ -68,6 +69,7 @@ def test_rows_joined_by_the_unit_are_fitted() -> None:
     assert report.mean(2) < 0.1
 
 
+@pytest.mark.deep
 def test_rows_joined_with_a_public_table_are_fitted_and_protect_the_same_unit() -> None:
     visits = connection().table("visits")
     joined = visits.over(visits.join("floors", on="kind"))

@@ -66,6 +66,7 @@ def test_range_queries_of_the_census_extract() -> None:
         assert abs(found.value - exact_count) < 5 * math.sqrt(2 * (high - low))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("relation", "times"), [("add_remove", 1.0), ("replace", 2.0)])
 def test_the_absolute_error_of_a_range_is_root_2r_over_epsilon(relation: str, times: float) -> None:
     """The deviation of r bins over 300 histograms, against times x sqrt(2 r) / epsilon: within 4 of its own deviations."""
@@ -126,6 +127,7 @@ def distance(model: Any, *names: str) -> float:
     return table_distance([keys[n] for n in names], [drawn[place[n]] for n in names], sizes)
 
 
+@pytest.mark.deep
 def test_independent_columns_lose_what_a_joint_table_keeps() -> None:
     pair = ("age", "occupation")
     alone = synth.Independent(list(pair)).fit(adult(), epsilon=1, rng=sd.Rng.seeded(1))
@@ -189,6 +191,7 @@ def test_a_missing_value_is_a_value_of_its_column() -> None:
     assert abs(float(made.counts().sum()) - 30_718) < 50  # which the representation itself says
 
 
+@pytest.mark.deep
 def test_a_column_that_drops_rows_does_not_shrink_the_table() -> None:
     """The number of rows is that of the columns that count them all."""
     domain, keys = extract()

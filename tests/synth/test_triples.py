@@ -77,6 +77,7 @@ def test_no_triple_is_measured_where_none_depends(fits: int) -> None:
         assert "triples" not in model.facts["tier"]
 
 
+@pytest.mark.deep
 def test_a_triple_is_no_more_than_its_pairs_where_they_explain_it() -> None:
     """A chain a, b, c: the triple lies far from independence, and no farther than its pairs."""
     rng = np.random.default_rng(3)
@@ -88,6 +89,7 @@ def test_a_triple_is_no_more_than_its_pairs_where_they_explain_it() -> None:
     assert model.facts["tier"] == "a clique tree of pairs"
 
 
+@pytest.mark.deep
 def test_scores_of_triples_are_few_and_within_the_loss() -> None:
     """Forty columns have 9,880 triples: no more than 60 are scored, for a two-hundredth of the loss."""
     domain, keys = _xor(4_000, 26)

@@ -78,6 +78,7 @@ def search(
     return (*found[0], values)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("upper", [200_000, 2_000_000, 2_000_000_000])
 def test_edges_follow_the_rows_however_wide_the_bounds_are(upper: int) -> None:
     column, _, values = search(upper)
@@ -301,7 +302,6 @@ def delays(rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.deep
-@pytest.mark.each(2)
 @pytest.mark.parametrize(("epsilon", "least"), [("1", 0.85), ("10", 0.95)])
 def test_a_correlation_that_lies_in_two_tails_is_kept(epsilon: str, least: float) -> None:
     """Of delays, .84 of r was kept at epsilon 1: cells of two tails hold less than their noise."""
@@ -325,6 +325,7 @@ def test_rooms_that_no_house_has_are_not_drawn() -> None:
         assert np.std(drawn["rooms"]) < 1.2 * np.std(rooms)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", ["0.1", "1"])
 def test_single_values_that_hide_one_by_one_are_no_tail(epsilon: str) -> None:
     """A thousand even values of 20 rows each, noise of ten times as many: the ends keep their rows but for a hundredth."""
@@ -341,6 +342,7 @@ def skewed_model() -> synth.Model:
     return fit_skewed("1")
 
 
+@pytest.mark.deep
 def test_a_model_at_released_edges_is_saved_and_read(tmp_path: Path, skewed_model: synth.Model) -> None:
     model = skewed_model
     assert all(c.released for c in model.parts.columns)
@@ -458,7 +460,7 @@ DOMAINS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-@pytest.mark.each(6)
+@pytest.mark.deep
 @pytest.mark.parametrize(("times", "epsilon"), [(0, "1"), (1, "1000000"), (500, "0.01"), (500, "10")])
 @pytest.mark.parametrize("name", DOMAINS)
 def test_any_bounds_and_any_rows_are_fitted_and_drawn(name: str, times: int, epsilon: str) -> None:
@@ -472,6 +474,7 @@ def test_any_bounds_and_any_rows_are_fitted_and_drawn(name: str, times: int, eps
     assert edges[-1] == edges[-2]
 
 
+@pytest.mark.deep
 def test_values_of_few_rows_keep_their_counts_where_there_is_little_noise() -> None:
     """The 1,000 values of a column without an order to speak of: runs of them would hide two thirds of what is counted."""
     rng = np.random.default_rng(2)

@@ -198,6 +198,7 @@ def test_a_plan_of_several_selects_says_what_one_tabulation_would_save(
     assert len(data["as_tabulation"]["errors_now"]) == 3
 
 
+@pytest.mark.deep
 def test_a_repeated_request_is_charged_once(server: Served) -> None:
     plan, folder, project = write_plan(server)
     for name in ("one", "two"):

@@ -56,6 +56,7 @@ def test_a_slice_of_many_rows_is_the_same_on_record() -> None:
     assert again.rows == pages.rows
 
 
+@pytest.mark.deep
 def test_marginals_of_a_pure_epsilon_have_none_where_too_many_are_drawn() -> None:
     answer, _ = ask("linear", [["country", "page"], ["country"]], {"epsilon": "0.5"})
     total = answer.query("SELECT SUM(count) AS n FROM answer WHERE by_columns = 'country'")

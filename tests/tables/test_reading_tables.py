@@ -116,7 +116,7 @@ def test_the_notes_state_base_unit_interval_and_loss() -> None:
     assert any("cost: rho 1000000" in note for note in notes)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("measures", [1, 2])
 def test_pictures_are_small_multiples(measures: int) -> None:
     spec = json.loads(json.dumps(release(measures).plot(confidence=0.8).spec()))

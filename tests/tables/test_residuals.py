@@ -21,7 +21,7 @@ def column(shape: tuple[int, ...], cell: tuple[int, ...]) -> np.ndarray[tuple[in
     return residual_counts(counts)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])

@@ -69,7 +69,7 @@ def test_each_row_counts_by_its_weight_clipped_to_the_bounds(finish: Any) -> Non
         assert cells[cell][1] == pytest.approx(income, abs=0.02)
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("measure", [0, 1])
@@ -157,7 +157,7 @@ def sparse_rows() -> pa.Table:
     return pa.table({"country": country, "project": draws.choice(["wiki", "news"], count), "page": pages})
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("loss", [{"rho": "0.05"}, {"epsilon": "0.5"}])
 @pytest.mark.parametrize("finish", ["raw", "linear"])
 def test_the_plan_states_how_many_empty_cells_a_threshold_shows(finish: Any, loss: dict[str, Any]) -> None:

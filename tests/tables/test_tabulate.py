@@ -387,6 +387,7 @@ def test_a_sum_without_bounds_is_refused() -> None:
         people.plan(sd.tabulate(["year"], {"x": sd.sum("x")}), rho=1)
 
 
+@pytest.mark.deep
 def test_records_ledger_and_requests(tmp_path: Path) -> None:
     people = protect(rows(), DOMAIN, budget=RHO, ledger=tmp_path / "ledger.db")
     question = sd.tabulate(
@@ -439,6 +440,7 @@ def test_an_error_may_be_a_share_of_a_public_figure() -> None:
     assert plan("25% of 120") == plan("25% of the smallest region") == plan(30)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("confidence", [0, 1, 95, "0.95", None])
 def test_errors_and_intervals_have_a_confidence_between_0_and_1(confidence: Any) -> None:
     plan = protect(rows(10), DOMAIN, budget=RHO).plan(sd.tabulate(["year"]), rho=1)
@@ -605,6 +607,7 @@ def test_ranges_of_an_ordered_column_have_little_error(finish: Any, relation: st
     assert "for ranges of income" in plan.describe()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 def test_a_huge_loss_gives_the_exact_cells_of_ordered_columns(finish: Any) -> None:
     source = rows()
@@ -638,7 +641,7 @@ def test_the_variance_of_each_cell_and_range_is_that_of_its_replicates(relation:
     assert estimate.noise[2].parts == ()
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("finish", ["linear", "whole"])
 def test_ranges_have_intervals_under_a_pure_epsilon(finish: Any) -> None:
     """Laplace noise measures single keys: the plan states the error of the widest range, and a query adds one up."""
@@ -754,7 +757,7 @@ def test_every_area_is_the_sum_of_the_areas_in_it(loss: dict[str, Any]) -> None:
         assert min(summed.values()) >= 0
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("max_rows", [None, 2])
 @pytest.mark.parametrize("measure", [sd.count(), sd.sum("income")])
 def test_no_neighbor_moves_a_level_further_than_stated(measure: Any, max_rows: int | None) -> None:
@@ -1115,7 +1118,7 @@ def test_replicates_have_the_variance_that_the_plan_states(finish: Any, loss: di
         assert np.allclose(wide, (drawn - around)[:, -1])
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("finish", ["linear", "raw", "whole"])
 def test_a_query_of_the_release_has_intervals_and_costs_nothing(finish: Any) -> None:
     source = rows()

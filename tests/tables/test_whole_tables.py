@@ -60,7 +60,7 @@ def check_whole(whole: dict[Axes, Array], tables: Sequence[Axes]) -> None:
         assert np.array_equal(sums[0], sums[1]), (one, other)
 
 
-@pytest.mark.each(10)
+@pytest.mark.deep
 @pytest.mark.parametrize("batch", range(10))
 def test_one_and_two_way_tables_are_always_whole(batch: int) -> None:
     """300 random workloads: few and many rows, much and little noise, axes of one key, tables within others."""
@@ -97,6 +97,7 @@ def test_larger_tables_without_a_cycle_are_always_whole(sizes: tuple[int, ...], 
         check_whole(make_whole({table: estimate.cells for table, estimate in estimates.items()}), tables)
 
 
+@pytest.mark.deep
 def test_three_way_tables_that_share_margins_in_a_cycle_are_whole_where_they_can_be() -> None:
     sizes = (4, 3, 5, 2)
     tables = list(itertools.combinations(range(4), 3))

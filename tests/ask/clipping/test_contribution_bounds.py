@@ -75,6 +75,7 @@ def test_the_scan_sees_rows_before_any_cap_and_different_keys() -> None:
     assert exact(table, "word")[0] == 2  # there it is one
 
 
+@pytest.mark.deep
 def test_a_unit_with_very_many_rows_counts_in_the_last_bin(tmp_path: Any) -> None:
     many = pa.table(
         {
@@ -221,7 +222,7 @@ def test_noise_alone_never_makes_a_large_cap() -> None:
     assert found < 2
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("heavy", [150, 40, 0])
 def test_the_note_says_how_many_units_the_figures_leave_out(heavy: int) -> None:
     """3,000 units of 1 to 12 rows and some of 13 to 20: at epsilon 0.1 the latter are hidden, and lose rows at any cap.

@@ -65,6 +65,7 @@ def test_bounds_hold_nearly_all_rows_at_any_scale_and_are_not_far_off(method: An
     assert found.lower >= -10 * scale
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("sign", [1, -1])
 def test_both_signs_and_tiny_reals_without_any_declaration(sign: int) -> None:
     values = sign * np.random.default_rng(6).uniform(1, 3, 20_000) * 2.0**-15
@@ -123,6 +124,7 @@ def test_rows_beyond_an_edge_move_by_one_under_either_relation(relation: Any) ->
     assert moved.linf == 1
 
 
+@pytest.mark.deep
 def test_histograms_move_within_their_sensitivity_over_all_neighbors_of_small_tables() -> None:
     """Brute force through the engine: adding any row to any table of two rows never moves them by more than the rule."""
     domain = sd.Domain({"x": sd.Integer()})
@@ -202,7 +204,7 @@ def beyond(found: Release) -> tuple[int, int]:
         (sd.Integer(-500, 1500), "sparse_vector", 2),
         (sd.Integer(-500, 1500), "quantile", 2),
         *(
-            pytest.param(declared, method, 100, marks=pytest.mark.deep)
+            pytest.param(declared, method, 50, marks=pytest.mark.deep)
             for declared in (sd.Integer(), sd.Integer(-500, 1500))
             for method in ("histogram", "sparse_vector", "quantile")
         ),
@@ -244,6 +246,7 @@ def test_bounds_in_steps_are_respected_and_near_ones_need_one_scan() -> None:
     assert found.upper == 168
 
 
+@pytest.mark.deep
 def test_units_of_many_rows_are_capped_and_pay_for_their_rows() -> None:
     table = pa.table(
         {"x": pa.array([7] * 50_000 + [10**9] * 500), "id": ["u"] * 500 + [f"v{i}" for i in range(50_000)]}

@@ -15,6 +15,7 @@ from sordino.core.mechanisms.sparse_vector import SparseSession
 from sordino.errors import BudgetExhausted, DeclarationError, QuestionRefused
 
 
+@pytest.mark.deep
 def test_a_session_is_charged_once_and_halts_after_its_crossings() -> None:
     held = curator(budget=sd.PureDP(3))
     with held.above_threshold(count=2, epsilon=2) as session:
@@ -129,7 +130,7 @@ LINEAR = [
 ]
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(("question", "text", "answer"), [row[1:] for row in LINEAR], ids=[row[0] for row in LINEAR])
 def test_a_session_compares_the_formula_that_is_asked(question: Any, text: str, answer: Any) -> None:
     """At epsilon 10^4 the noise is far below 1/100 of what a unit moves: both sides of the answer are told apart."""

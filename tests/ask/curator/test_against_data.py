@@ -82,7 +82,7 @@ def test_values_in_another_case_are_pointed_out() -> None:
 LINES = ["name,age", '"Doe, Jane",21', '"open,30', '"x', 'y",30', "Ann", "Bob,1,2", "Eve,30", ""]
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_that_are_no_rows_are_counted(tmp_path: Path, end: str) -> None:
     place = tmp_path / "d.csv"
@@ -117,7 +117,7 @@ WRITERS: dict[str, Callable[[Path, pa.Table], None]] = {
 }
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_first_rows_that_do_not_fit_are_placed(name: str, tmp_path: Path) -> None:
     rng = random.Random(name)
@@ -145,7 +145,7 @@ CSV_LINES = {
 }  # fmt: skip
 
 
-@pytest.mark.each(29)
+@pytest.mark.deep
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @pytest.mark.parametrize("packed", [False, True], ids=["", "gz"])
@@ -173,6 +173,7 @@ def test_the_first_lines_that_do_not_fit_are_those_of_an_editor(
     assert check.lines.lines == len(lines) - len(head)
 
 
+@pytest.mark.deep
 def test_a_line_that_cannot_be_read_leaves_no_lines_to_name(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text(f"age\n{'9' * (LONGEST_LINE + 1)}\n99\n")
     check = sd.check_against_data(tmp_path / "d.csv", domain=sd.Domain({"age": sd.Integer(0, 9)}), csv=Csv(header=True))

@@ -20,6 +20,7 @@ from trying import examples
 QUESTIONS: list[Any] = [S.agg(sd.count()), S.agg(sd.sum("age")), S.where(col("age") > 30).agg(sd.mean("gain"))]
 
 
+@pytest.mark.deep
 def test_the_least_loss_reaches_the_wanted_error_and_a_hundredth_less_does_not() -> None:
     held = curator(budget=sd.PureDP(1000))
     wanted = [10, 500, 1]
@@ -32,6 +33,7 @@ def test_the_least_loss_reaches_the_wanted_error_and_a_hundredth_less_does_not()
     assert held.spent == sd.PureDP(0)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": "0.5"}], ids=["epsilon", "rho"])
 def test_a_split_costs_the_whole_and_no_other_split_of_a_grid_errs_less(loss: dict[str, Any]) -> None:
     held = curator(budget=sd.PureDP(1000) if "epsilon" in loss else sd.ZCDP(1000))

@@ -55,6 +55,7 @@ def test_the_clock_is_that_of_utc_whatever_a_columns_zone(held: Any, condition: 
     assert release.value == count
 
 
+@pytest.mark.deep
 def test_it_is_read_once_and_stands_in_the_plan_and_the_record(held: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "SELECT NOW() AS at, CURRENT_DATE AS day, COUNT(*) AS n, SUM(COUNT(*)) OVER () AS all_n FROM people WHERE t < NOW()"
     plan = held.plan(sd.sql(text), epsilon=10**6)

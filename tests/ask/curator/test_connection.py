@@ -86,6 +86,7 @@ def test_several_need_a_name(project: Path) -> None:
     assert [status.budget.name for status in connection.budgets()] == ["people", "other"]
 
 
+@pytest.mark.deep
 def test_a_project_is_checked_by_its_file_sources_and_ledgers(project: Path) -> None:
     assert sd.check_project(project) == []
     sd.connect(project).table().ask(sd.count(), epsilon=1)
@@ -182,6 +183,7 @@ def test_sql_is_asked_directly_and_priced_once(project: Path, monkeypatch: pytes
     assert connection.table().spent == sd.PureDP("0.5")
 
 
+@pytest.mark.deep
 def test_a_connection_plans_for_an_error_as_a_table_does(project: Path) -> None:
     connection = sd.connect(project)
     name = connection.table().name

@@ -54,6 +54,7 @@ def test_aggregates_with_conditions_of_their_own_share_the_rows_of_the_question(
     assert (every, some + others) == (200, 200)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("bounds", "hint", "counts"),
     [

@@ -80,7 +80,7 @@ def _codes(name: str, parts: int, kind: str) -> tuple[int, ...]:
     return tuple(int(n) for n in DRAWS.integers(0, parts, size))
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("in_arrays", [True, False])
 @pytest.mark.parametrize("kind", ["cut", "scattered"])
 def test_tables_of_many_keys_are_counted_by_what_they_tell_apart(kind: str, in_arrays: bool) -> None:

@@ -40,6 +40,7 @@ def test_no_grouping_has_more_cells_than_are_kept_together(count: int) -> None:
     assert len(groupings) <= -(-count // 5)
 
 
+@pytest.mark.deep
 def test_counts_by_several_groupings_are_those_of_the_rows() -> None:
     rng = np.random.default_rng(2)
     columns = {name: rng.integers(0, VALUES, 2_000) for name in NAMES}

@@ -36,6 +36,7 @@ def clipped_mean(release: Release, values: Any = INCOMES) -> float:
     return float(np.clip(values, release.lower, release.upper).mean())
 
 
+@pytest.mark.deep
 def test_a_mean_without_bounds_is_one_charge_with_its_bounds() -> None:
     table = people()
     release = table.ask(sd.mean("x"), epsilon=1)
@@ -53,7 +54,7 @@ def test_a_mean_without_bounds_is_one_charge_with_its_bounds() -> None:
     assert table.releases()[0].value == release.value == release.rows[0]["mean_x"]
 
 
-@pytest.mark.each(6)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("budget", "loss"),
     [
@@ -73,6 +74,7 @@ def test_every_currency_and_relation(budget: Any, loss: Any, neighbors: str) -> 
     assert release.cost == plan.cost == table.spent
 
 
+@pytest.mark.deep
 def test_units_with_several_rows() -> None:
     several = TABLE.append_column("id", pa.array(np.arange(len(INCOMES)) // 2))
     domain = sd.Domain({**DOMAIN.columns, "id": sd.Identifier()})
@@ -82,6 +84,7 @@ def test_units_with_several_rows() -> None:
     assert low <= clipped_mean(release) <= high
 
 
+@pytest.mark.deep
 def test_filters_groups_and_sql() -> None:
     table = people()
     rich = table.ask(table.where(col("x") > 50_000).agg(sd.mean("x"), sd.count()), epsilon=1)
@@ -119,6 +122,7 @@ def test_quantiles_without_bounds() -> None:
     assert all(2_800 < row["median_real"] < 3_500 for row in real.value)
 
 
+@pytest.mark.deep
 def test_a_declared_end_is_kept_and_its_share_is_spent_on_the_mean() -> None:
     table = protect(TABLE, sd.Domain({"x": sd.Integer(5), "even": sd.Boolean(), "real": sd.Real(resolution=0.01)}))
     release = table.ask(sd.mean("x"), epsilon=1)
@@ -127,6 +131,7 @@ def test_a_declared_end_is_kept_and_its_share_is_spent_on_the_mean() -> None:
     assert "0 below" in release.notes[1]
 
 
+@pytest.mark.deep
 def test_too_few_rows_give_no_mean_and_say_so() -> None:
     table = people()
     release = table.ask(table.where(col("x") > 10**9).agg(sd.mean("x"), sd.count()), epsilon=1)
@@ -148,7 +153,7 @@ def test_ends_far_apart_on_both_sides_of_zero_are_found_by_few_rows(seed: int) -
     assert 1e12 <= release.upper < 1e13
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("value", [0, 7, -3])
 def test_a_column_of_one_value(value: int) -> None:
     table = protect(pa.table({"x": [value] * 5_000}), sd.Domain({"x": sd.Integer()}))
@@ -285,6 +290,7 @@ def test_each_end_is_one_selection_of_rows_beyond_and_a_handicap() -> None:
     assert (found.below, found.above, found.counted) == (3 + margin, 2 + margin, 1005)
 
 
+@pytest.mark.deep
 def test_scores_and_counts_move_as_stated_between_all_neighbors() -> None:
     edges = (-4, -1, 0, 1, 2, 4)
     histogram = MagnitudeHistogram(Name("x"), edges, offsets=False)

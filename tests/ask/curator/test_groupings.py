@@ -67,7 +67,7 @@ def text_of(sets: str) -> str:
     return f"SELECT {keys}, COUNT(*) AS n, SUM(income) AS total, SUM(debt) AS debts FROM data GROUP BY {sets}"
 
 
-@pytest.mark.each(13)
+@pytest.mark.deep
 @pytest.mark.parametrize("sets", SETS)
 @pytest.mark.parametrize("loss", [{"rho": HUGE}, {"epsilon": HUGE}])
 def test_a_huge_loss_gives_what_duckdb_gives(sets: str, loss: dict[str, Any]) -> None:
@@ -99,6 +99,7 @@ def test_groupings_are_one_question_whose_totals_agree(sets: str) -> None:
     assert table.spent.amounts()["rho"] == plan.cost.amounts()["rho"]
 
 
+@pytest.mark.deep
 def test_the_errors_are_those_of_the_tabulation() -> None:
     table = people()
     tabulation = sd.tabulate([["region", "sex"], ["sex"], ["region"], []])
@@ -113,6 +114,7 @@ def test_the_errors_are_those_of_the_tabulation() -> None:
         assert widths["region" in columns, "sex" in columns] == pytest.approx(error, rel=0.12, abs=1)
 
 
+@pytest.mark.deep
 def test_a_row_without_a_key_is_in_no_grouping_where_its_column_drops_it() -> None:
     """A total is that of the rows that the other groupings are of, and the plan says so; a column that keeps it has its row."""
     data = rows(50)
@@ -144,6 +146,7 @@ def test_what_no_tabulation_answers_is_asked_grouping_by_grouping(text: str, opt
     assert any(" private questions: " in note for note in plan.notes)
 
 
+@pytest.mark.deep
 def test_what_surrounds_the_groupings_runs_as_it_is_written() -> None:
     answer = people().ask(
         sd.sql(

@@ -37,6 +37,7 @@ def test_whatever_fails_after_the_charge_says_that_the_charge_stands(monkeypatch
     assert [c.state for c in people.ledger.charges()] == ["failed"]
 
 
+@pytest.mark.deep
 def test_means_of_too_many_groups_are_refused() -> None:
     domain = sd.Domain({"id": sd.Integer(1, 100_001), "age": sd.Integer(0, 125)})
     people = _people(pa.table({"id": [1], "age": [2]}), domain)

@@ -61,7 +61,7 @@ KINDS: dict[str, tuple[Any, float, float]] = {
 
 
 @pytest.mark.each(200)
-@pytest.mark.parametrize("groups", [600, pytest.param(20_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("groups", [600, pytest.param(10_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
@@ -154,7 +154,7 @@ def select_cells(cut: Cut, key: str, loss: dict[str, Any], *, asks: int, groups:
 
 
 @pytest.mark.each(20)
-@pytest.mark.parametrize("asks", [12, pytest.param(500, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("asks", [12, pytest.param(250, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("key", ["k", "name"])
 @pytest.mark.parametrize("cut", CUTS)
 def test_rows_that_noisy_values_select_are_covered_together(cut: str, key: str, asks: int) -> None:

@@ -144,6 +144,7 @@ def test_a_row_that_may_match_nothing_moves_a_count_under_replace() -> None:
         assert plan.procedure.allocation.vectors[0][0].sensitivity.l1 == moved
 
 
+@pytest.mark.deep
 def test_units_are_counted_once_however_often_they_match() -> None:
     held = people(unit=sd.PrivacyUnit("id", max_rows=2))
     text = f"SELECT COUNT(DISTINCT id) AS units, COUNT(*) AS n {J}"
@@ -310,6 +311,7 @@ size = {type = "integer", lower = 0, upper = 9}
 """
 
 
+@pytest.mark.deep
 def test_a_project_declares_public_tables_and_caps(tmp_path: Path) -> None:
     pq.write_table(PEOPLE, tmp_path / "people.parquet")
     pq.write_table(REGIONS, tmp_path / "regions.parquet")
@@ -384,7 +386,7 @@ def staff(**how: Any) -> Any:
     )
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "text",
     [

@@ -67,7 +67,7 @@ QUESTIONS: dict[str, tuple[Aggregation, list[tuple[str, ...]]]] = {
 }
 
 
-@pytest.mark.each(12)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("exclude", [False, True])
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def open_words(
     )
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_small_keys_show_once_large_ones_do(relation: str) -> None:
     """Common words show in the first round; in the second each unit's weight goes to its own word alone."""
@@ -145,6 +145,7 @@ def test_small_keys_show_once_large_ones_do(relation: str) -> None:
     assert "noisy weight" in " ".join(many.notes)
 
 
+@pytest.mark.deep
 def test_counts_sums_and_quantiles_of_the_keys_shown_have_shares_and_intervals_of_their_own() -> None:
     words = open_words(table_of({f"w{i}": 400 for i in range(5)}))
     asked = sd.sql("SELECT word, COUNT(*) AS n, SUM(x) AS s, MEDIAN(x) AS m FROM data GROUP BY word", keys="weighted")
@@ -168,6 +169,7 @@ def test_no_key_shows_of_a_table_of_few_and_the_schema_stays() -> None:
     assert release.columns == ("word", "count", "median_x")
 
 
+@pytest.mark.deep
 def test_weights_are_chosen_where_units_have_several_groups_and_no_count_is_asked() -> None:
     table = table_of({"w": 3})
 

@@ -56,7 +56,7 @@ def test_shares_are_equal_or_by_weight_and_sum_to_the_loss(text: str, loss: dict
     assert people.spent.amounts().keys() == budget.amounts().keys()
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("text", [SELECT, THREE], ids=["one question", "batch"])
 def test_relative_shares_starve_nobody_where_shares_by_error_do(text: str) -> None:
     people = _people()
@@ -76,7 +76,6 @@ def _weighted(people: Curator, shares: Any, sizes: Any) -> float:
 
 
 @pytest.mark.deep
-@pytest.mark.each(5)
 @pytest.mark.parametrize(
     ("scale", "sizes"),
     [

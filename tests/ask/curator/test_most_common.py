@@ -89,7 +89,7 @@ def test_p8_the_error_is_the_laws_own_quantile_for_the_worst_table() -> None:
     assert sd.Release.from_dict(old).error(0.95) > release.error(0.95)
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("budget", [sd.PureDP(10), sd.ZCDP(10)])
 @pytest.mark.parametrize(("candidates", "confidence"), [(2, 0.5), (3, 0.95), (14, 0.95), (60, 0.999)])
 def test_the_stated_error_is_passed_with_just_the_chance_stated(

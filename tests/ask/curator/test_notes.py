@@ -96,7 +96,7 @@ def test_the_size_below_which_keys_stay_hidden_is_that_of_the_threshold() -> Non
     assert threshold.appears(sure - 1) < 0.95 <= threshold.appears(sure)
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ASKED)
 def test_notes_depend_on_no_row(name: str) -> None:
     unit, question, more, _ = ASKED[name]

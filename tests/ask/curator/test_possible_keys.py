@@ -195,7 +195,7 @@ SHAPES = (
 )
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("text", SHAPES)
 def test_the_shape_never_depends_on_private_rows(text: str) -> None:
     plans = [people(rows).plan(sd.sql(text), epsilon=1) for rows in (TABLE, ODD, TABLE.slice(0, 0))]
@@ -284,7 +284,7 @@ def events(zone: str = "UTC") -> Any:
     )
 
 
-@pytest.mark.each(17)
+@pytest.mark.deep
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"])
 @pytest.mark.parametrize(
     ("key", "where", "count"),

@@ -59,6 +59,7 @@ def test_a_table_without_large_keys_answers_with_no_rows_and_the_same_columns(ro
     assert sd.Release.from_dict(release.to_dict()) == release
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_a_key_of_k_units_shows_as_often_as_the_plan_says(relation: Any) -> None:
     """Each of 4 sizes is seen in 400 draws; a share off by 5 standard deviations has chance below 1e-5 in all."""
@@ -76,6 +77,7 @@ def test_a_key_of_k_units_shows_as_often_as_the_plan_says(relation: Any) -> None
     assert "95%" in plan.describe()
 
 
+@pytest.mark.deep
 def test_units_count_once_a_key_and_their_groups_are_capped_where_declared() -> None:
     rows = [("oslo", 40, f"u{i}", "f") for i in range(200) for _ in range(3)]
     rows += [("alta", 40, "crowd", "f") for _ in range(1000)]
@@ -150,6 +152,7 @@ def test_a_count_of_units_is_the_selections_own_and_shares_its_loss() -> None:
     assert of_units.error(0.95) < of_rows.error(0.95)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_intervals_of_shown_counts_cover_also_near_the_threshold(relation: Any) -> None:
     """Of 600 towns at each of 4 sizes those that show: 5 standard deviations below 95% has chance below 1e-5 in all."""

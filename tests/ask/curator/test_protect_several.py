@@ -41,7 +41,7 @@ def protect(tables: dict[str, Any], **other: Any) -> sd.Connection:
     return found
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("make", [pa.table, pd.DataFrame, pl.DataFrame])
 def test_tables_in_memory_are_joined_and_charged_once(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     both = protect({"person": make(PERSON), "visits": make(VISITS)})
@@ -69,6 +69,7 @@ def test_the_joined_rows_of_one_person_are_what_is_hidden() -> None:
     assert "one person with at most 3 rows moves counts by 3" in str(plan)
 
 
+@pytest.mark.deep
 def test_frames_and_files_stand_side_by_side_and_a_ledger_on_disk_holds_both(tmp_path: Path) -> None:
     (tmp_path / "visits.csv").write_text("member_id,cost\n1,10\n1,20\n2,40\n")
     wages = sd.public(pa.table({"state": ["NY"], "wage": [7]}), key="state", columns=WAGES)

@@ -81,6 +81,7 @@ def _release(planned: PlannedQuantile, scans: Scans, seed: int = 1) -> list[list
 WHOLE = sd.Domain({"x": sd.Integer(0, 26), "g": sd.Category(["a", "b", "c"]), "id": sd.Identifier()})
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("bins", [100_000, 3], ids=["one scan", "bins of 9, 3 and 1"])
 @pytest.mark.each(4)
 @pytest.mark.parametrize("draws", [60, 1_000])
@@ -143,6 +144,7 @@ def test_a_million_values_are_never_fetched() -> None:
         assert max(scans.fetched) <= 50_000
 
 
+@pytest.mark.deep
 def test_the_order_of_columns_is_the_order_asked() -> None:
     domain = sd.Domain({"x": sd.Integer(0, 1000)})
     scans = Scans(pa.table({"x": list(range(1001)) * 5}), domain)
@@ -157,6 +159,7 @@ def test_the_order_of_columns_is_the_order_asked() -> None:
     assert spread[0][0] == pytest.approx(500, abs=2)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "cells",
     [
@@ -277,6 +280,7 @@ def _people(**how: Any) -> sd.Curator:
     )
 
 
+@pytest.mark.deep
 def test_quantiles_of_one_number_in_one_question_share_their_draws() -> None:
     people = _people(privacy_unit="row")
     asked = "SELECT QUANTILE_CONT(x, 0.9) AS c, MEDIAN(x) AS b, COUNT(*) AS n, QUANTILE_CONT(x, 0.1) AS a FROM people"

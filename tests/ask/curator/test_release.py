@@ -70,6 +70,7 @@ def test_every_declared_key_appears_also_where_no_row_has_it() -> None:
     assert len(whole.rows) == 6
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("confidence", [0, 1, -1, 2, float("nan"), True, "x"])
 def test_confidence_lies_between_0_and_1(confidence: Any) -> None:
     release = curator().ask(sd.count(), epsilon=1)

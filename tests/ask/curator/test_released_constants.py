@@ -69,7 +69,7 @@ INSIDE = [
 ]
 
 
-@pytest.mark.each(58)
+@pytest.mark.deep
 @pytest.mark.parametrize("text", INSIDE)
 def test_answers_are_those_of_duckdb(rows: pa.Table, text: str) -> None:  # noqa: F811
     answer, expected = answer_and_duckdb(open_visits(rows), text, visits=rows)
@@ -122,6 +122,7 @@ def test_a_released_value_has_no_place_outside_of_its_statement(rows: pa.Table) 
     assert visits.spent.amounts()["epsilon"] == 0
 
 
+@pytest.mark.deep
 def test_keys_and_noise_follow_from_the_range_and_not_from_the_value(rows: pa.Table) -> None:  # noqa: F811
     """Every declared year is a key, though the released value leaves one; the plan is the same over any data."""
     text = (
@@ -194,6 +195,7 @@ def test_equal_values_of_any_type_have_one_text() -> None:
     assert label_text(True) != label_text(1)
 
 
+@pytest.mark.deep
 def test_it_is_stored_priced_as_its_blocks_and_answered_once(rows: pa.Table, tmp_path: Path) -> None:  # noqa: F811
     visits = open_visits(rows, ledger=tmp_path / "budget.ledger")
     first = visits.ask(sd.sql(INSIDE[0]), epsilon=1, request_id="one")
@@ -204,7 +206,7 @@ def test_it_is_stored_priced_as_its_blocks_and_answered_once(rows: pa.Table, tmp
     assert visits.ask(sd.sql(INSIDE[0]), epsilon=1, on="dummy").practice
 
 
-@pytest.mark.each(7)
+@pytest.mark.deep
 @pytest.mark.parametrize("text", [INSIDE[0], INSIDE[3], INSIDE[5], INSIDE[7], INSIDE[24]])
 def test_no_person_moves_the_outer_block_by_more_than_its_sensitivity(rows: pa.Table, text: str) -> None:  # noqa: F811
     """Brute force: for released values anywhere in their range, all persons of a small table, added or removed."""

@@ -177,7 +177,7 @@ def plain(cell: Any) -> Any:
     return None if cell != cell else float(round(cell, 9))
 
 
-@pytest.mark.each(24)
+@pytest.mark.deep
 @pytest.mark.parametrize("text", ANSWERED)
 def test_it_is_what_duckdb_gives_over_the_released_table(release: Any, text: str) -> None:
     answer = release.query(text)
@@ -295,6 +295,7 @@ def test_sums_over_private_keys_have_no_interval() -> None:
     assert all(row["half_lower"] < row["half_upper"] for row in halves)
 
 
+@pytest.mark.deep
 def test_rows_of_a_statement_keep_their_own_intervals_in_another_order(people: Any) -> None:
     text = "SELECT region, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY region"
     statement = people.ask(sd.sql(text), epsilon=1)

@@ -177,6 +177,7 @@ def measure_coverage(text: str, *, runs: int, seed: int, **loss: Any) -> float:
 LOSSES: tuple[dict[str, Any], ...] = ({"epsilon": Fraction(1, 2)}, {"rho": Fraction(1, 50)})
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("form", list(FORMS)[:1])
 def test_coverage_lightly(form: str) -> None:
     """20 runs: outside of [.7, 1] with chance below 1 in 10,000 for one row a run at 95%, and with a seed for ever or never."""
@@ -186,9 +187,9 @@ def test_coverage_lightly(form: str) -> None:
 @pytest.mark.deep
 @pytest.mark.parametrize(("form", "loss"), [(form, LOSSES[place % 2]) for place, form in enumerate(FORMS)], ids=str)
 def test_coverage_deeply(form: str, loss: dict[str, Any]) -> None:
-    """500 runs, of forms in turn in Laplace and in Gaussian noise: the deviation of a share of .95 is .01."""
+    """300 runs, of forms in turn in Laplace and in Gaussian noise: the deviation of a share of .95 is .013."""
     arguments = {"budget": sd.ZCDP(10**6)} if "rho" in loss else {}
-    assert 0.92 <= measure_coverage(FORMS[form], runs=500, seed=11, **loss, **arguments) <= 0.99
+    assert 0.92 <= measure_coverage(FORMS[form], runs=300, seed=11, **loss, **arguments) <= 0.99
 
 
 # ---- what intervals follow from
@@ -227,6 +228,7 @@ def test_equal_releases_of_different_data_have_equal_intervals() -> None:
     assert computed(twin) == computed(release)
 
 
+@pytest.mark.deep
 def test_intervals_follow_no_generator_of_the_curator() -> None:
     """Asking for an interval between two questions changes no noise."""
     texts = [FORMS["ROUND"], FORMS["AVG of groups"]]
@@ -344,6 +346,7 @@ def test_a_divisor_below_0_has_the_sign_that_was_released() -> None:
         assert low < value < high < 0
 
 
+@pytest.mark.deep
 def test_the_turn_of_a_size_leaves_no_ends() -> None:
     text = f"SELECT year, ABS(n - LAG(n) OVER (ORDER BY year)) AS x FROM {YEARS}"
     far = computed(ask(text, epsilon=10))
@@ -419,6 +422,7 @@ class CountedQueries:
         return self.connection.execute(text)
 
 
+@pytest.mark.deep
 def test_all_replicates_are_one_query_over_one_draw_of_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work, not time: a query a replicate, or noise drawn again for each column, would take minutes for a thousand rows."""
     queries: list[str] = []

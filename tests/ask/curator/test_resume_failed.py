@@ -92,6 +92,7 @@ def test_a_scan_without_descriptors_is_resumed_at_no_new_charge(
     people.ledger.verify()
 
 
+@pytest.mark.deep
 def test_a_changed_file_is_resumed_and_read_as_it_is_now(
     people: sd.Curator, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

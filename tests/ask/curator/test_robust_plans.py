@@ -60,7 +60,7 @@ def test_whatever_robust_question_is_planned_is_answered(seed: int, questions: i
     assert answered > questions // 3
 
 
-@pytest.mark.each(11)
+@pytest.mark.deep
 @pytest.mark.parametrize("statistic", ["median", "mean", "quantile:0.9", "var"])
 @pytest.mark.parametrize("method", ["smooth", "test"])
 def test_values_are_clamped_to_the_bounds(method: str, statistic: str) -> None:

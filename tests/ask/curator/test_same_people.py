@@ -83,7 +83,7 @@ ANSWERS: list[tuple[str, dict[str, list[object]]]] = [
 ]
 
 
-@pytest.mark.each(11)
+@pytest.mark.deep
 @pytest.mark.parametrize(("text", "answer"), ANSWERS, ids=[t for t, _ in ANSWERS])
 def test_answers_are_those_of_sql(project: Path, text: str, answer: dict[str, list[object]]) -> None:
     curator, question = sd.connect(project).read_sql(text)
@@ -109,6 +109,7 @@ def test_python_says_the_same_and_the_plan_states_the_product_of_the_caps(projec
     assert practice.practice
 
 
+@pytest.mark.deep
 def test_one_charge_and_both_declarations_are_on_record(project: Path) -> None:
     connection = sd.connect(project)
     person = connection.table("person")
@@ -152,6 +153,7 @@ def test_tables_of_other_people_or_budgets_are_refused_with_the_reason(
             person.plan(asked, epsilon=1)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -89,7 +89,7 @@ def assert_exact(source: Any, keys: list[str], how: str) -> None:
     assert [r["key"] for r in alone] == sorted(counts)
 
 
-@pytest.mark.each(11)
+@pytest.mark.deep
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("form", ["arrow", "parquet", "pandas", "dicts"])
 def test_hostile_texts_show_as_they_are_grouped(form: str, how: str, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ ODD: dict[str, tuple[list[Any], pa.DataType | None, list[str]]] = {
 }
 
 
-@pytest.mark.each(19)
+@pytest.mark.deep
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("kind", ODD)
 def test_cells_that_are_no_text_are_keys_by_their_text(kind: str, how: str) -> None:

@@ -87,6 +87,7 @@ def test_values_lie_in_their_intervals(kind: str, scale: str) -> None:
     assert bool(past) == (kind in ("count", "sum", "distinct"))
 
 
+@pytest.mark.deep
 def test_a_count_of_nothing_says_that_what_is_below_0_is_noise() -> None:
     releases = [people("1", rows=0, seed=s).ask(sd.count(), epsilon=0.3) for s in range(20)]
     below = [r for r in releases if r.value < 0]

@@ -98,6 +98,7 @@ def test_shares_are_shown_before_and_after_they_are_spent(project: Path) -> None
     assert "teaching has spent epsilon 0 of a share of epsilon 5/3." in page
 
 
+@pytest.mark.deep
 def test_a_changed_share_is_amended_with_a_reason(project: Path) -> None:
     sd.connect(project, spender="research").table().ask(sd.count(), epsilon="0.4")
     project.write_text(PROJECT.replace("research = {epsilon = 0.5}", "research = {epsilon = 0.7}"))

@@ -171,6 +171,7 @@ def test_what_reads_anything_but_answers_is_refused_and_costs_nothing(rows: pa.T
     assert visits.spent == sd.PureDP(0) or visits.spent.amounts()["epsilon"] == 0
 
 
+@pytest.mark.deep
 def test_blocks_share_the_loss_and_equal_ones_are_asked_once(rows: pa.Table) -> None:
     visits = open_visits(rows)
     two = visits.plan(sd.sql(FREE[8]), epsilon=1)
@@ -183,6 +184,7 @@ def test_blocks_share_the_loss_and_equal_ones_are_asked_once(rows: pa.Table) -> 
     assert visits.spent == sd.PureDP(1)
 
 
+@pytest.mark.deep
 def test_a_text_of_another_dialect_runs_nothing_after_it(rows: pa.Table) -> None:
     # BigQuery's \\' is a quote within a string, and DuckDB's ends it.
     hidden = (

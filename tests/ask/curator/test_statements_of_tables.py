@@ -49,7 +49,7 @@ def protect(**changed: Any) -> Any:
     return sd.protect(ROWS, **{**stated, **changed})
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

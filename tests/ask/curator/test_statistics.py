@@ -56,7 +56,7 @@ def test_counts_and_sums(question: Any, loss: dict[str, Any], neighbors: str, ru
     assert (high - low).mean() <= 1.1 * 2 * expected
 
 
-@pytest.mark.each(23)
+@pytest.mark.deep
 @pytest.mark.parametrize("runs", [400])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -116,7 +116,6 @@ def test_small_groups_in_20000_runs(rows: int, mean: int, loss: dict[str, Any]) 
 
 
 @pytest.mark.deep
-@pytest.mark.each(5)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_through_ask_itself(neighbors: str, loss: dict[str, Any]) -> None:
@@ -133,6 +132,7 @@ def test_through_ask_itself(neighbors: str, loss: dict[str, Any]) -> None:
         assert hit / runs >= 0.95 - coverage_slack(runs), name
 
 
+@pytest.mark.deep
 @pytest.mark.attack("tell neighbors by which floats can come out")
 @pytest.mark.each(6)
 @pytest.mark.parametrize("base", [0, 2**20, 2**52])

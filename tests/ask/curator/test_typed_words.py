@@ -104,6 +104,7 @@ def test_intervals_of_several_values_are_one_table(names: dict[str, Any]) -> Non
     assert names["g"].interval().column_names == ["job", *ends.column_names]
 
 
+@pytest.mark.deep
 def test_a_release_writes_a_workbook_and_draws_itself(names: dict[str, Any], tmp_path: Path) -> None:
     names["g"].to_excel(tmp_path / "a.xlsx")
     book = python_calamine.CalamineWorkbook.from_path(str(tmp_path / "a.xlsx"))

@@ -172,6 +172,7 @@ tags = {type = "list", of = {type = "category", values = ["a", "b"], missing = "
 """
 
 
+@pytest.mark.deep
 def test_a_project_file_declares_lists_and_is_checked(tmp_path: Path) -> None:
     pq.write_table(POSTS, tmp_path / "posts.parquet")
     place = tmp_path / "sordino.toml"

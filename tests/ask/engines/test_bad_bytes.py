@@ -101,6 +101,7 @@ def test_escapes_of_json_that_spell_the_mark_are_read_as_they_were(tmp_path: Pat
     assert not before - after
 
 
+@pytest.mark.deep
 def test_a_file_in_another_encoding_is_counted_and_its_other_cells_are_read(tmp_path: Path) -> None:
     path = tmp_path / "stay.csv"
     text = "ward,age\n" + "Gynäkologie,30\nChirurgie,40\n" * 1000

@@ -119,7 +119,7 @@ def files(request: Any, tmp_path: Path) -> Files:
     return made
 
 
-@pytest.mark.each(9)
+@pytest.mark.deep
 def test_a_new_file_of_the_same_columns_is_followed(files: Files) -> None:
     people = files.open()
     assert exact(people) == (10, 20)
@@ -197,7 +197,7 @@ def between_scans(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None], *
 MEDIAN = [sd.count().alias("n"), sd.median("x").alias("m")]  # several scans
 
 
-@pytest.mark.each(13)
+@pytest.mark.deep
 @pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("name", HELD)
 def test_a_file_replaced_between_scans_is_not_seen(
@@ -229,6 +229,7 @@ def test_a_file_written_to_between_scans_gives_no_answer(
     assert (round(value["n"]), round(value["m"])) == (30, 900)
 
 
+@pytest.mark.deep
 def test_a_file_that_failed_once_is_not_kept_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     parquet_file(path, rows(3, 2))

@@ -245,7 +245,6 @@ EQUAL = {  # cells that a type of DuckDB holds equal, or more than one of which 
 
 
 @pytest.mark.deep
-@pytest.mark.each(11)
 @pytest.mark.parametrize("kind", EQUAL)
 def test_equal_cells_count_alike_whichever_is_stored_first(kind: str, tmp_path: Path) -> None:
     domain = sd.Domain({"who": sd.Identifier(), "c": sd.Identifier()})
@@ -271,7 +270,7 @@ def test_equal_cells_count_alike_whichever_is_stored_first(kind: str, tmp_path: 
         assert answers[0] == answers[1], named
 
 
-@pytest.mark.each(11)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "kind",
     [

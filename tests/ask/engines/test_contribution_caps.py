@@ -54,7 +54,7 @@ def kept_rows_of(table: list[Row], path: Path, *, groups: int | None) -> Kept:
     return by_unit
 
 
-@pytest.mark.each(9)
+@pytest.mark.deep
 @pytest.mark.parametrize("groups", [None, 1, 2])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_kept_depends_neither_on_order_nor_on_other_units(
@@ -87,6 +87,7 @@ def test_no_unit_has_more_rows_or_groups_than_its_caps(groups: int, tmp_path: Pa
     assert max(g for g, _ in sizes.values()) == groups  # the cap is reached, so the test can fail
 
 
+@pytest.mark.deep
 def test_one_unit_decides_nothing_about_another_even_with_the_same_rows(tmp_path: Path) -> None:
     mine = [{"id": "me", "word": w, "x": i, "r": 0.5} for i, w in enumerate("abcde" * 3)]
     twins = [{**r, "id": f"twin{j}"} for r in mine for j in range(20)]

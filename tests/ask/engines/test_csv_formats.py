@@ -198,7 +198,6 @@ def fitting(lines: list[str], encoding: str) -> list[str]:
 
 
 @pytest.mark.deep
-@pytest.mark.each(8)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_odd_lines_take_no_row_away_and_make_one_each_at_most(layout: str, tmp_path: Path) -> None:
     rng = random.Random(layout)
@@ -241,6 +240,7 @@ def test_one_line_more_moves_no_other(odd: tuple[str, ...], tmp_path: Path) -> N
             assert_within_sensitivity(DOMAIN, question, was, now, Neighbors("add_remove", None))
 
 
+@pytest.mark.deep
 def test_cells_that_are_not_written_so_are_missing_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("a;b;d\n1.234,5;x;01.02.2024\n12.5;J;2024-02-01\n007;yes;31.02.2024\n? 1;N;1/2/2024\n-;;\n")
@@ -307,7 +307,7 @@ TOTALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.each(11)
+@pytest.mark.deep
 @pytest.mark.parametrize("words", [{}, {"encoding": "cp1252"}, {"skip_first": 2}, {"header_rows": 2}], ids=str)
 @pytest.mark.parametrize("quote", ["", '"'], ids=["unquoted", "quoted"])
 def test_a_file_with_totals_has_the_rows_that_each_line_has_alone(

@@ -76,7 +76,7 @@ def answers(path: Path, rules: Csv) -> list[list[list[Fraction]]]:
         engine.close()
 
 
-@pytest.mark.each(46)
+@pytest.mark.deep
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
 def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     rules = Csv(header=False, names=NAMES)
@@ -88,7 +88,7 @@ def test_one_added_line_moves_no_other(tmp_path: Path, line: bytes) -> None:
     assert before[0] == [[500]]
 
 
-@pytest.mark.each(25)
+@pytest.mark.deep
 @pytest.mark.parametrize("sixth", range(6))
 @pytest.mark.parametrize("end", [b"\r\n", b"\r"], ids=["CRLF", "CR"])
 @pytest.mark.parametrize("header", [True, False])
@@ -106,7 +106,7 @@ def test_with_other_line_ends_and_headers(tmp_path: Path, end: bytes, header: bo
                 assert_within_sensitivity(DOMAIN, asked, was, now, Neighbors("add_remove", None))
 
 
-@pytest.mark.each(6)
+@pytest.mark.deep
 @pytest.mark.parametrize("longest", [2, 3])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
 def test_stray_line_ends_make_rows_of_their_own_and_take_none_away(tmp_path: Path, end: bytes, longest: int) -> None:
@@ -146,7 +146,7 @@ def test_null_values_are_trimmed_tokens_and_exact(tmp_path: Path) -> None:
     assert exact(path, domain, [sd.count("age"), sd.sum("age")], csv=rules) == [[2], [-1]]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "name", ["a[1].csv", "a*.csv", "a?.csv", "a'b.csv", 'a"b.csv', "a b.csv", "ü{a}.csv", "x=1.csv"]
 )
@@ -156,7 +156,7 @@ def test_odd_file_names_read_that_file_alone(tmp_path: Path, name: str) -> None:
     assert exact(path, DOMAIN, sd.count(), csv=Csv(header=False, names=NAMES)) == [[3]]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("names", [("select", "o c", "g'n"), ('a"; DROP TABLE x; --', "ü", "{g}"), ("a\\", "b,c", "'")])
 def test_odd_column_names(tmp_path: Path, names: tuple[str, str, str]) -> None:
     domain = sd.Domain(dict(zip(names, DOMAIN.columns.values(), strict=True)), unreadable_rows=True)

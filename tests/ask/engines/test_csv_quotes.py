@@ -68,6 +68,7 @@ def test_cells_come_back_as_they_were_written(tmp_path: Path, quoting: Literal[0
     assert {n for n, _ in found} == {"7", "8"}
 
 
+@pytest.mark.deep
 def test_a_quoted_comma_loses_no_rows(tmp_path: Path) -> None:
     """3,000 people, every third name with a comma in it: all of them count, as pandas wrote them."""
     pd = pytest.importorskip("pandas")
@@ -107,7 +108,7 @@ def test_the_grammar_reads_what_the_standard_writer_writes(cells: list[str]) -> 
     assert Csv(header=True, quote='"').cells(file.getvalue()) == [cell.strip(" ") for cell in cells]
 
 
-@pytest.mark.each(29)
+@pytest.mark.deep
 @pytest.mark.parametrize("line", [*QUOTED.values(), *list(LINES.values())[::2]], ids=[*QUOTED, *list(LINES)[::2]])
 def test_one_added_line_moves_no_other_under_quoting(tmp_path: Path, line: bytes) -> None:
     def answers(lines: list[bytes]) -> list[list[list[Fraction]]]:
@@ -158,6 +159,7 @@ def test_compressed_files_are_refused(tmp_path: Path, ending: str) -> None:
     assert "secret" not in str(told.value)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "first",
     [

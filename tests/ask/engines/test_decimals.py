@@ -59,7 +59,7 @@ def sources(cells: list[Decimal], folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.each(23)
+@pytest.mark.deep
 @pytest.mark.parametrize("held", [(4, 2), (9, 0), (12, 2), (18, 4), (18, 12), (18, 18), (19, 2)])
 @pytest.mark.parametrize("limit", [3, 50, 10**7])
 @pytest.mark.parametrize("stored", ["frame", "parquet"])

@@ -28,6 +28,7 @@ def on_grid(value: float, unit: Fraction, low: int, high: int) -> Fraction:
     return max(Fraction(low), min(Fraction(high), unit * math.floor(Fraction(value) / unit + Fraction(1, 2))))
 
 
+@pytest.mark.deep
 @pytest.mark.attack("move a sum of floats by more than its sensitivity")
 def test_sums_of_reals_are_sums_of_fractions_in_any_order() -> None:
     rng = random.Random(7)
@@ -75,7 +76,7 @@ def test_dictionaries_of_parquet_clip_as_frames_do(tmp_path: Path, kind: pa.Data
     assert exact(tmp_path / "t.parquet", domain, [sd.sum("x"), sd.count("x")]) == [[sum(clipped)], [len(clipped)]]
 
 
-@pytest.mark.each(19)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", [pa.int16(), pa.int64(), pa.float64(), pa.string()], ids=str)
 @pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
 def test_comparisons_are_with_the_clipped_cell(kind: pa.DataType, op: str) -> None:

@@ -129,13 +129,13 @@ def options(name: str) -> dict[str, Any]:
     return {"csv": CSV} if ".csv" in name else {}
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["people.parquet", "people.csv", "people.csv.gz", "people.jsonl"])
 def test_a_file_of_a_web_server_answers_as_the_file_here(name: str, folder: Path, site: FileServer) -> None:
     assert answers(f"{site.url}/{name}", **options(name)) == answers(str(folder / name), **options(name))
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["people.parquet", "people.csv.gz", "years/*/*.parquet"])
 def test_files_of_a_bucket_answer_as_the_files_here(name: str, folder: Path, bucket: str) -> None:
     assert answers(f"{bucket}/{name}", **options(name)) == answers(f"{folder}/{name}", **options(name))
@@ -163,6 +163,7 @@ def test_the_files_of_a_table_in_a_bucket_are_not_read_as_parquet(name: str, kin
             read(f"{bucket}/{name}")
 
 
+@pytest.mark.deep
 def test_only_the_declared_columns_are_fetched(folder: Path, site: FileServer) -> None:
     draw = random.Random(3)
     wide = pa.table({"age": [30] * 50_000, "other": [draw.random() for _ in range(50_000)]})
@@ -295,6 +296,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_read_on(folder: Path, site:
             file.read(300_000)
 
 
+@pytest.mark.deep
 def test_threads_that_share_a_file_read_what_each_of_them_sought() -> None:
     """DuckDB's threads seek and read one file in turns: read by one common place, 16 of them got each other's bytes."""
     held = random.Random(1).randbytes(2_000_000)

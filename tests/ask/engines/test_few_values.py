@@ -161,7 +161,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     opened.close()
 
 
-@pytest.mark.each(37)
+@pytest.mark.deep
 @pytest.mark.parametrize("key", KEYS)
 def test_groups_by_functions_of_few_values_are_those_of_each_row(engine: DuckDBEngine, key: str) -> None:
     question = _read(f"SELECT {key} AS k, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k")
@@ -195,7 +195,7 @@ def _median_of(question: Aggregation) -> Node:
     return median.of
 
 
-@pytest.mark.each(11)
+@pytest.mark.deep
 @pytest.mark.parametrize("unit", [PrivacyUnit("id", max_rows=2), PrivacyUnit("id", max_rows=6, max_groups=2)])
 @pytest.mark.parametrize("text", BOUNDED)
 def test_bounded_rows_that_are_kept_answer_as_those_of_each_scan(text: str, unit: PrivacyUnit, tmp_path: Path) -> None:
@@ -235,6 +235,7 @@ def test_bounded_rows_that_are_kept_answer_as_those_of_each_scan(text: str, unit
         engine.close()
 
 
+@pytest.mark.deep
 def test_different_units_are_those_that_bounded_rows_have(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     table = draw_table(7)

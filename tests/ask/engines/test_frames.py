@@ -146,7 +146,7 @@ class Streamed:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-@pytest.mark.each(50)
+@pytest.mark.deep
 @pytest.mark.parametrize("read", READ)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_one_odd_row_in_a_list_of_dicts_moves_no_other(name: str, read: str) -> None:

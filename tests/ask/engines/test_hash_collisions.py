@@ -87,6 +87,7 @@ def force_hash(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sql_primitives, "hash_cells", hash_text)
 
 
+@pytest.mark.deep
 @pytest.mark.attack("learn from the order or the files of the rows")
 @pytest.mark.each(6)
 @pytest.mark.parametrize("text", HASHES, ids=["all collide", "many collide", "as it is"])

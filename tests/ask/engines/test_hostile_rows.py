@@ -150,6 +150,7 @@ def store(path: Path, kind: str, values: list[str], names: Sequence[str] = ("x",
     return path
 
 
+@pytest.mark.deep
 @pytest.mark.attack("poison an answer by one row")
 @pytest.mark.each(46)
 @pytest.mark.parametrize("kind", POISON, ids=lambda k: k[:14])
@@ -172,7 +173,7 @@ def test_poison_in_every_physical_type_declared_type_and_operator(tmp_path: Path
     other.close()
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "kind", ["TIME", "BLOB", "INTERVAL", "BIT", "INTEGER[]", "STRUCT(a INTEGER)", "MAP(INTEGER, INTEGER)"]
 )

@@ -38,6 +38,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "rows.duckdb"
 
 
+@pytest.mark.deep
 def test_a_table_and_an_expression_give_the_exact_answers_of_their_rows_in_duckdb(ibis: Any, store: Path) -> None:
     whole, old = (exact(store, DOMAIN, asked, relation="people") for asked in (ASKED, OLD))
     people = ibis.duckdb.connect(str(store), read_only=True).table("people")

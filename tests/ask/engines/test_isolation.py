@@ -41,7 +41,7 @@ def make(folder: Path, kind: str) -> Any:
     }[kind]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["parquet", "glob", "csv", "duckdb", "arrow"])
 def test_the_connection_is_shut(tmp_path: Path, kind: str) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
@@ -84,7 +84,7 @@ def test_a_failure_says_nothing_of_the_data(tmp_path: Path, capfd: Any, caplog: 
     assert SECRET not in caplog.text
 
 
-@pytest.mark.each(7)
+@pytest.mark.deep
 @pytest.mark.parametrize("damage", ["missing", "empty", "text", "truncated", "a folder"])
 @pytest.mark.parametrize("kind", ["parquet", "glob", "duckdb"])
 def test_broken_sources_are_source_errors(tmp_path: Path, kind: str, damage: str) -> None:
@@ -107,6 +107,7 @@ def test_broken_sources_are_source_errors(tmp_path: Path, kind: str, damage: str
     assert error.__context__ is None
 
 
+@pytest.mark.deep
 def test_odd_relations_of_a_duckdb_file(tmp_path: Path) -> None:
     source = make(tmp_path, "duckdb")
     for relation in ("absent", "s; DROP TABLE s", "s WHERE 1=1", "information_schema.tables.x", ""):
@@ -115,6 +116,7 @@ def test_odd_relations_of_a_duckdb_file(tmp_path: Path) -> None:
     engine_of(source, DOMAIN).close()
 
 
+@pytest.mark.deep
 @pytest.mark.attack("insert SQL by a name, a text or an id")
 @pytest.mark.parametrize(
     "name", ["a b.parquet", "a'b.parquet", 'a"b.parquet', "a[1].parquet", "a*.parquet", "a?.parquet"]

@@ -137,6 +137,7 @@ def check(one: list[Exact], other: list[Exact], neighbors: Neighbors) -> list[Fr
     return [max(assert_within_sensitivity(DOMAIN, asked, a, b, neighbors)) for asked, a, b in each]
 
 
+@pytest.mark.deep
 def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it() -> None:
     """All rows with odd keys put in or exchanged, beside two others: with max_rows 2 a count moves by 2."""
     base = [{"id": "a", **ODD[1]}, {"id": "b", **ODD[0]}]
@@ -152,7 +153,7 @@ def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it()
     assert max(r[0] for r in swapped) == 1
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(3))
 def test_units_of_many_rows_move_by_their_cap_times_the_public_rows(seed: int) -> None:
     rng = random.Random(seed)
@@ -173,6 +174,7 @@ def test_a_unit_in_the_fullest_key_moves_a_count_by_cap_times_max_rows() -> None
     assert wider.contributions == 6
 
 
+@pytest.mark.deep
 def test_what_matches_is_what_the_keys_mean_as_declared() -> None:
     """NY has two rows; another state counts as ?? and matches it; no case folding; missing cells match nothing."""
     table = [{"id": str(i), **r} for i, r in enumerate(ODD)]
@@ -246,6 +248,7 @@ def test_poison_in_either_table_changes_no_other_rows_counting(number: int, tmp_
             assert [[a + b for a, b in zip(x, y, strict=True)] for x, y in zip(rest, one, strict=True)] == whole
 
 
+@pytest.mark.deep
 def test_csv_public_tables_are_trimmed_and_their_null_words_match_nothing(tmp_path: Path) -> None:
     path = tmp_path / "regions.csv"
     path.write_text("state,size\n NY , 3\nNA,9\n,9\nCA,5\n")

@@ -108,6 +108,7 @@ def make_iceberg(place: Path) -> Any:
     return table
 
 
+@pytest.mark.deep
 def test_a_delta_table_gives_the_exact_answers_of_its_rows_in_duckdb(delta: Any, expected: list[Any]) -> None:
     assert answers(delta) == expected
     assert exact(delta.to_pyarrow_dataset(), DOMAIN, ASKED[1]) == expected[1]
@@ -116,6 +117,7 @@ def test_a_delta_table_gives_the_exact_answers_of_its_rows_in_duckdb(delta: Any,
     assert all(one != other for one, other in zip(whole, expected, strict=True)), "no question sees the deleted rows"
 
 
+@pytest.mark.deep
 def test_an_iceberg_table_gives_the_exact_answers_of_its_rows_in_duckdb(iceberg: Any, expected: list[Any]) -> None:
     scan = iceberg.scan()
     assert answers(iceberg) == expected
@@ -179,6 +181,7 @@ def lay(folder: Path, *files: str) -> Path:
     return folder
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("asked", ["", "*.parquet", "town=x/", "town=x/*.parquet", "**/*.parquet", "town=*/*.parquet"])
 def test_the_files_of_a_delta_table_are_not_read_as_parquet(asked: str, tmp_path: Path) -> None:
     folder = lay(tmp_path / "people", "_delta_log/00000000000000000000.json", "a.parquet", "town=x/b.parquet")

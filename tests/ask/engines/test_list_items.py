@@ -80,6 +80,7 @@ def check(one: list[Exact], other: list[Exact], neighbors: Neighbors) -> list[Fr
     return [assert_within_sensitivity(DOMAIN, asked, a, b, neighbors)[0] for asked, a, b in each]
 
 
+@pytest.mark.deep
 def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it() -> None:
     base = [{"id": "a", **ROWS[9]}]
     tables = [
@@ -96,7 +97,7 @@ def test_brute_force_of_single_rows_never_beats_the_sensitivity_and_reaches_it()
     assert [max(r[i] for r in swapped) for i in (0, 1)] == [1, 1]
 
 
-@pytest.mark.each(7)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(6))
 def test_units_of_two_rows_move_by_twice_the_items(seed: int) -> None:
     rng, unit = random.Random(seed), PrivacyUnit("id", max_rows=2)
@@ -125,6 +126,7 @@ def test_items_are_the_first_of_the_list_as_plain_python_counts_them() -> None:
     assert answers(table, None)[0][0] == [len(items)]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("of", "kind", "cells"),
     [
@@ -146,6 +148,7 @@ def test_no_stored_list_makes_a_question_fail(of: Any, kind: pa.DataType, cells:
     assert release.rows[0]["n"] == sum(min(len(c), 5) for c in cells)
 
 
+@pytest.mark.deep
 def test_a_list_with_text_that_is_not_utf8_is_missing_however_it_is_read(tmp_path: Path) -> None:
     """From Arrow, from Parquet, and from Parquet that Arrow reads because of another row's moment too far away."""
     bad = pa.ListArray.from_arrays(

@@ -83,6 +83,7 @@ def read(source: Any, domain: sd.Domain = DOMAIN, **keywords: Any) -> list[str |
     return [None if s is None else local_time(s * column.resolution, column.zone).isoformat() for s in steps]
 
 
+@pytest.mark.deep
 def test_text_is_read_from_every_kind_of_source(tmp_path: Path) -> None:
     texts, wanted = [t for t, _ in READ], [w for _, w in READ]
     table = pa.table({"x": pa.array([*texts, None], pa.string())})
@@ -117,7 +118,7 @@ def test_every_kind_of_timestamp_reads_alike(tmp_path: Path) -> None:
     assert read(mixed) == [MOMENT.isoformat()] * 4 + [None] * 3
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("zone", [UTC, BERLIN])
 @pytest.mark.parametrize("tz", [None, "UTC"])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
@@ -133,7 +134,7 @@ def test_far_and_infinite_moments_fail_nothing(unit: str, tz: str | None, zone: 
         assert found[:2] == [ends[1], ends[0]]
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("zone", ["Africa/Casablanca", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"])
 def test_a_zone_is_that_of_the_tz_database(zone: str) -> None:
     """Around each change of the clock, and away from it: what is read is what Python's own zoneinfo reads (fold 0)."""

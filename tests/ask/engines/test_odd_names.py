@@ -75,6 +75,7 @@ def test_five_thousand_values() -> None:
     assert found == [[1, 0] * 2500]
 
 
+@pytest.mark.deep
 def test_identifiers_are_compared_as_text() -> None:
     domain = sd.Domain({"c": sd.Identifier()})
     for value in [*VALUES, "' OR 1=1 --"]:

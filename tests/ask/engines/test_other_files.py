@@ -90,7 +90,7 @@ def json_lines(rows: list[dict[str, Any]]) -> list[bytes]:
     return [json.dumps(row).encode() for row in rows]
 
 
-@pytest.mark.each(19)
+@pytest.mark.deep
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
 def test_one_added_line_of_json_moves_no_other(line: bytes, tmp_path: Path) -> None:
     lines = json_lines(ROWS)
@@ -104,7 +104,7 @@ def test_one_added_line_of_json_moves_no_other(line: bytes, tmp_path: Path) -> N
             assert_neighbors(before, answers(path))
 
 
-@pytest.mark.each(19)
+@pytest.mark.deep
 @pytest.mark.parametrize(("ending", "places"), [(".gz", (1,)), (".gz", (201,)), (".zst", (100,))])
 @pytest.mark.parametrize("name", ["another shape", "a quote", "not UTF-8", "bare NUL", "empty", "long"])
 def test_one_added_line_of_compressed_csv_moves_no_other(
@@ -165,7 +165,7 @@ HELD: dict[str, tuple[str, Write, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", HELD)
 def test_one_added_row_moves_no_other(kind: str, tmp_path: Path) -> None:
     name, write, how = HELD[kind]

@@ -52,6 +52,7 @@ def write(path: Path, values: list[Any], *, kind: pa.DataType, rows: int) -> Pat
     return path
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "let one row decide which others an engine skips",
     source="seen in DuckDB 2.0 and Spark 4.0: Parquet statistics leave NaN out",

@@ -111,6 +111,7 @@ def check_joining(declared: str, first: str, others: list[str], folder: Path) ->
             assert_within_sensitivity(domain, question, was, now, ROW)
 
 
+@pytest.mark.deep
 @pytest.mark.attack("let one row decide how others are read", source="an added Parquet file of another type")
 @pytest.mark.each(2)
 @pytest.mark.parametrize(("declared", "first"), list(itertools.product(DECLARED, CELLS))[::50])
@@ -196,6 +197,7 @@ def test_nested_and_absent_columns_and_other_cases_of_a_name(tmp_path: Path) -> 
         exact(f"{tmp_path}/", domain, sd.count_distinct("x"))
 
 
+@pytest.mark.deep
 def test_lists_are_of_one_type(tmp_path: Path) -> None:
     domain = sd.Domain({"x": sd.List(sd.Integer(0, 9), max_items=2)})
     write(tmp_path / "t", "a", pa.array([[1]]))
@@ -206,6 +208,7 @@ def test_lists_are_of_one_type(tmp_path: Path) -> None:
         exact(f"{tmp_path}/t/", domain, sd.count())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("second", ["float64", "int32"])
 def test_a_file_of_another_type_that_joins_later(second: str, tmp_path: Path) -> None:
     write(tmp_path / "t", "a", CELLS["int64"])

@@ -134,6 +134,7 @@ def test_a_sum_beside_a_long_list_is_not_pushed_below_its_join(tables: list[sd.C
         assert table.ask(sd.sql(text), epsilon=1).rows
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("width", [10, 31])
 def test_bins_of_a_long_time_are_refused_by_their_number(width: int, tables: list[sd.Curator]) -> None:
     """Seconds of 25 years by tens: they would be listed before they are refused."""

@@ -186,7 +186,7 @@ def exact_model_vectors(engine: Any, folds: int, *, few: bool = False) -> list[l
     return exact
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("unit", [PrivacyUnit("id", max_rows=7), None], ids=["person", "row"])
 @pytest.mark.parametrize("few", [True, False], ids=["few", "all"])
 def test_moments_are_those_of_duckdb(unit: PrivacyUnit | None, few: bool, people: tuple[str, Path]) -> None:

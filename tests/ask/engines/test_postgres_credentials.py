@@ -94,7 +94,7 @@ def outcome(words: list[str]) -> str:
     return str(code)
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["environment", ".pgpass", "service file"])
 def test_a_password_is_in_nothing_that_is_written_or_raised(
     how: str,

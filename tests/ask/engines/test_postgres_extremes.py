@@ -182,14 +182,14 @@ def test_random_questions_have_the_answers_of_duckdb(postgres_database: str, tmp
 
 @pytest.mark.deep
 def test_many_random_questions_have_the_answers_of_duckdb(postgres_server: postgres.Server, tmp_path: Path) -> None:
-    """More than 300 that have answers, of every kind."""
+    """More than 150 that have answers, of every kind."""
     found = Counter[str]()
-    for seed in range(100, 112):
+    for seed in range(100, 106):
         postgres_server.execute(f"CREATE DATABASE d{seed} TEMPLATE template0 ENCODING 'UTF8'")
         directory = tmp_path / str(seed)
         directory.mkdir()
         found += run(f"{postgres_server.url}/d{seed}", directory, seed, 4)
-    assert sum(found.values()) > 300
+    assert sum(found.values()) > 150
     assert set(found) == set(EveryKind(sd.Domain(FIXED), random.Random(0)).kinds), found
 
 
@@ -220,7 +220,7 @@ PAIRS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(("question", "cell"), PAIRS)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_one_row_moves_an_exact_answer_by_no_more_than_declared(
@@ -310,7 +310,7 @@ def test_steps_of_numbers_are_those_of_python(
         assert [n for (n,) in held.execute(text.encode()).fetchall()] == wanted
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("written", "step", "multiplied"),
     [

@@ -68,7 +68,7 @@ def held_at(url: str, unit: sd.PrivacyUnit) -> Any:
     return protect(url, DOMAIN, unit=unit, seed=3, budget=sd.ApproxDP(10**6, "0.5"), relation="people")
 
 
-@pytest.mark.each(7)
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["weighted", "threshold"])
 @pytest.mark.parametrize(
     ("keys", "long"), [(FEW, 10**7), (MANY, 10**7), (MANY, 100)], ids=["few", "many", "in several objects of digests"]
@@ -95,6 +95,7 @@ def test_keys_show_as_they_are_grouped(
         held.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["weighted", "threshold"])
 def test_text_of_fixed_width_has_no_blanks_at_its_end(how: str, postgres_database: str) -> None:
     fill(postgres_database, rows_of(["oslo", "alta  ", " alta"]), kind="CHAR(6)")
@@ -110,6 +111,7 @@ def test_text_of_fixed_width_has_no_blanks_at_its_end(how: str, postgres_databas
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("shown", [[], ["k1", " k1", "k2"]], ids=["first round", "later round"])
 def test_one_unit_moves_the_weights_by_its_length_alone(shown: list[str], postgres_database: str) -> None:
     """Without one of 6 units, its k equal weights are gone, of length one at most; what is left is what the others give."""

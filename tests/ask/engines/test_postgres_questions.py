@@ -314,7 +314,7 @@ OF_BOTH = [f"DATE_TRUNC('{step}', {of})" for step in ("month", "week", "year") f
 QUOTIENTS = ["(day - DATE '2024-07-01') / 30 * 30", "CAST(cost - 10 AS integer) / 7"]
 
 
-@pytest.mark.each(26)
+@pytest.mark.deep
 @pytest.mark.parametrize("key", [*OF_DAYS, *OF_MOMENTS, *OF_BOTH, *QUOTIENTS])
 def test_keys_of_days_and_moments_are_those_of_duckdb_where_rows_are_units(
     key: str, row_twins: list[sd.Curator]
@@ -326,6 +326,7 @@ def test_keys_of_days_and_moments_are_those_of_duckdb_where_rows_are_units(
     assert key not in QUOTIENTS or all(type(row["k"]) is int for row in found[0]["rows"])
 
 
+@pytest.mark.deep
 def test_a_session_and_a_sample_are_answered(sources: dict[str, Callable[[], sd.Connection]]) -> None:
     held = sources["postgres"]()
     with held.table("people").above_threshold(count=1, epsilon=50) as session:
@@ -350,6 +351,7 @@ def test_rows_that_are_alike_are_sampled_one_by_one(postgres_server: postgres.Se
     rows.close()
 
 
+@pytest.mark.deep
 def test_a_table_elsewhere_is_refused_at_plan(sources: dict[str, Callable[[], sd.Connection]], tmp_path: Path) -> None:
     place = sources["postgres"]().project.tables["people"].source.path
     with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:

@@ -244,7 +244,7 @@ def of(*names: str) -> tuple[Grouping, ...]:
     return tuple(Grouping(name, Name(name)) for name in names)
 
 
-@pytest.mark.each(27)
+@pytest.mark.deep
 @pytest.mark.parametrize("count", [0, 700])
 @pytest.mark.parametrize("limit", [None, 1 << 20])
 @pytest.mark.parametrize(("weight", "folds"), [(None, 1), ("u", 3)])
@@ -365,6 +365,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[KeptNumbers]:
     return all_kept
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("room", "scans"), [(MOST_KEPT, 1), (1 << 12, 2), (0, 2)])
 def test_a_fit_reads_its_numbers_once_where_there_is_room(
     room: int, scans: int, tmp_path: Path, monkeypatch: Any, fetches: list[str], kept: list[KeptNumbers]
@@ -394,6 +395,7 @@ def test_a_fit_that_fails_midway_drops_what_it_kept(tmp_path: Path, monkeypatch:
     assert kept[0].size == 0
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("room", [MOST_KEPT, 0])
 def test_a_table_that_is_written_to_between_the_scans_gives_no_model(
     room: int, tmp_path: Path, monkeypatch: Any
@@ -412,6 +414,7 @@ def test_a_table_that_is_written_to_between_the_scans_gives_no_model(
         fit(path)
 
 
+@pytest.mark.deep
 def test_fits_at_once_keep_their_own_numbers(tmp_path: Path) -> None:
     paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for shift, path in enumerate(paths):

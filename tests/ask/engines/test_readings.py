@@ -227,6 +227,7 @@ def in_arrow(array: Any) -> pa.Table:
     return pa.table({"i": range(len(array)), **dict.fromkeys(DECLARED, array)})
 
 
+@pytest.mark.deep
 @pytest.mark.attack("poison an answer by one row")
 @pytest.mark.parametrize("odd", ["?", TS("2020-01-01"), TS("2020-01-01", tz="UTC"), datetime.date(2020, 1, 1), None])
 def test_one_row_of_another_kind_moves_the_day_of_no_other(odd: Any) -> None:

@@ -128,7 +128,7 @@ def engines_of(people: tuple[Path, str], unit: PrivacyUnit | None) -> list[Any]:
     return [engine_of(path, DOMAIN, unit=unit, relation="people"), server]
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("width", [3, 1, 11])
 def test_the_hash_agrees_to_the_bit_and_never_overflows(width: int, postgres_database: str) -> None:
     draws = random.Random(width)
@@ -174,7 +174,7 @@ def test_each_row_of_a_unit_is_kept_as_often(kind: str) -> None:
         assert chi_square_tail(sum((n - expected) ** 2 for n in counts) / expected, 4) > 1e-6 / 6
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("question", "bounds"),
     [
@@ -202,7 +202,7 @@ def test_the_same_rows_are_kept_in_postgresql(
     assert answers[0]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("unit", [None, PrivacyUnit("id", max_rows=3)], ids=["rows", "people"])
 def test_units_fall_in_the_same_chunks_in_postgresql(unit: PrivacyUnit | None, people: tuple[Path, str]) -> None:
     answers = []
@@ -217,7 +217,6 @@ def test_units_fall_in_the_same_chunks_in_postgresql(unit: PrivacyUnit | None, p
 
 
 @pytest.mark.deep
-@pytest.mark.each(7)
 @pytest.mark.parametrize("seed", range(5))
 def test_how_a_cell_is_held_does_not_matter(
     seed: int, postgres_server: postgres.Server, postgres_database: str, tmp_path: Path

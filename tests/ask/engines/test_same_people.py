@@ -176,7 +176,7 @@ def test_a_unit_that_is_exchanged_in_both_tables_never_beats_the_sensitivity() -
     assert min(most[:9]) >= Fraction(1, 2), most
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(3))
 def test_the_rows_that_count_follow_from_the_units_own_rows_alone(seed: int) -> None:
     """The order of both tables, other units and rows that name nobody change nothing but what they add themselves."""
@@ -194,6 +194,7 @@ def test_the_rows_that_count_follow_from_the_units_own_rows_alone(seed: int) -> 
     assert ask_bound(shuffled) == whole
 
 
+@pytest.mark.deep
 def test_what_is_joined_is_what_sql_joins() -> None:
     held = tables({1: (((5, "a"), (4, "b")), ((3, "f"),)), 2: (((1, "a"),), ()), 3: ((), ((2, "m"),))})
     found = answers(held)
@@ -204,6 +205,7 @@ def test_what_is_joined_is_what_sql_joins() -> None:
     assert found[6] == [[Fraction(1), Fraction(0), Fraction(0)]]
 
 
+@pytest.mark.deep
 def test_files_of_any_kind_can_be_the_other_table(tmp_path: Path) -> None:
     small: World = (((5, "a"), (None, "b")), ((2, "f"), (None, None)))  # no bound acts, so that no choice differs
     units: dict[int | None, World] = {7: small, 8: (HERE[1], THERE[1]), 9: (HERE[2], ()), 10: ((), THERE[1])}
@@ -221,6 +223,7 @@ def test_files_of_any_kind_can_be_the_other_table(tmp_path: Path) -> None:
         assert found == [expected[place] for place in (1, 2, 7)]
 
 
+@pytest.mark.deep
 def test_bad_text_in_the_other_parquet_file_fails_no_question(tmp_path: Path) -> None:
     held = tables({7: STAYS})
     bad = held["person"].set_column(2, "sex", pa.array([b"f", b"\xff", b"m"]).view(pa.string()))
@@ -229,6 +232,7 @@ def test_bad_text_in_the_other_parquet_file_fails_no_question(tmp_path: Path) ->
     assert sum(answers({"visits": held["visits"], "person": other})[1][0], Fraction(0)) == 4
 
 
+@pytest.mark.deep
 def test_tables_of_one_duckdb_file_are_joined(tmp_path: Path) -> None:
     import duckdb
 

@@ -58,6 +58,7 @@ def test_a_unit_is_in_iff_its_hash_says_so_with_all_its_rows(rate: Fraction, kin
     engine.close()
 
 
+@pytest.mark.deep
 def test_rows_that_are_units_each_have_a_coin_of_their_own_even_when_alike() -> None:
     """80,000 equal rows at rate 3/10: z beyond 4.5 has chance 7e-6. Two keys agree on p^2: the same chance."""
     engine = engine_of(pa.table({"id": ["u"] * 80_000, "x": pa.array(np.arange(80_000))}), DOMAIN)
@@ -68,6 +69,7 @@ def test_rows_that_are_units_each_have_a_coin_of_their_own_even_when_alike() -> 
     engine.close()
 
 
+@pytest.mark.deep
 def test_pairs_of_units_fall_independently_and_keys_matter() -> None:
     """Chi-square of the four outcomes of 50,000 pairs, 3 degrees: beyond 27.0 has chance 6e-6."""
     engine = engine_of(pa.table({"id": [str(i) for i in range(100_000)], "x": np.arange(100_000)}), DOMAIN, unit=UNIT)

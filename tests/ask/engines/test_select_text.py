@@ -83,6 +83,7 @@ def test_names_that_need_quotes_and_text_are_left_to_sqlglot() -> None:
     assert [write_tree(tree) for tree in trees] == [tree.sql(dialect="duckdb") for tree in trees]
 
 
+@pytest.mark.deep
 def test_a_sum_of_many_columns_is_written() -> None:
     tree: Any = exp.column("k0")
     for _ in range(3_000):

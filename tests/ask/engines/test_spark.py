@@ -50,6 +50,7 @@ def spark_engine(place: Path, domain: Any, *, unit: Any = None) -> SparkEngine:
     return SparkEngine(Source(str(place), "parquet", engine="spark"), domain=domain, unit=unit)
 
 
+@pytest.mark.deep
 def test_the_page_about_engines_is_true(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.range(500).selectExpr("CAST(id % 80 AS INT) AS age", "'North' AS region")
     rows.write.parquet(str(tmp_path / "lake"))

@@ -103,7 +103,7 @@ def test_random_questions_have_the_answers_of_duckdb(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", range(100, 110))
 def test_many_random_questions_have_the_answers_of_duckdb(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     run(spark, tmp_path, seed, 30)
 
@@ -118,7 +118,7 @@ PAIRS = [  # by the file that a row lies in: so one scan asks of all neighbors
 ]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
 def test_one_added_row_moves_no_other_through_parquet(kind: pa.DataType, spark: SparkSession, tmp_path: Path) -> None:
     """Each part is a file of its own: a table, and that table with one row added; both are as DuckDB has them."""

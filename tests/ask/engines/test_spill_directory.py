@@ -72,6 +72,7 @@ def test_a_directory_is_private_and_goes_with_what_is_in_it(place: Path) -> None
     held.remove()
 
 
+@pytest.mark.deep
 def test_what_a_killed_process_left_is_removed_at_the_next_start_and_nothing_else(place: Path) -> None:
     killed = Fork(hold_a_table)
     left = Path(killed.stdout.readline().strip())

@@ -44,7 +44,7 @@ def counted(keys: list[Any], tables: list[list[KeyColumn]]) -> list[list[int]]:
     return found
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("size", SIZES)
 def test_keys_of_every_width_are_counted_in_blocks(size: int) -> None:
     rng = np.random.default_rng(size)
@@ -182,7 +182,7 @@ def from_rows(table: pa.Table, tables: list[ContingencyTable], domain: sd.Domain
     return found
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["frame", "parquet", "csv", "duckdb"])
 def test_counts_in_arrays_are_those_of_the_rows(kind: str, tmp_path: Path) -> None:
     """More rows than a block has."""

@@ -308,6 +308,7 @@ def check(relation: Relation) -> list[list[Fraction]]:
     return largest
 
 
+@pytest.mark.deep
 def test_no_unit_moves_an_answer_further_than_stated_by_add_remove() -> None:
     largest = check("add_remove")
     assert largest[0][:2] == [1, 6], "and the bounds are reached: one unit, its whole clipped total"
@@ -368,7 +369,7 @@ def test_a_value_that_no_engine_can_hold_is_refused_at_plan() -> None:
             step_domain(DOMAIN, bind(S.per_unit(value.alias("v")).agg(sd.count())).steps)
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
 def test_every_source_answers_alike(kind: str, tmp_path: Path) -> None:
     import duckdb

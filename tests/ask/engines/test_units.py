@@ -48,7 +48,7 @@ def answer(table: list[Row], question: Any) -> Any:
     return exact(pa.Table.from_pylist(table, schema=kinds), DOMAIN, question, unit=UNIT)
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(4))
 def test_adding_removing_or_replacing_a_unit_moves_no_more_than_declared(seed: int) -> None:
     rng = random.Random(seed)
@@ -69,6 +69,7 @@ def test_a_unit_with_1000_rows_moves_a_count_by_exactly_its_cap() -> None:
     assert answer([*table, *rows("b", 1000, rng)], sd.count()) == [[5]]
 
 
+@pytest.mark.deep
 def test_the_order_of_rows_does_not_matter() -> None:
     rng = random.Random(2)
     table = [r for u in range(20) for r in rows(f"u{u}", 10, rng)]

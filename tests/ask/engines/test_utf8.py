@@ -120,6 +120,7 @@ def test_a_single_bad_cell_fails_no_private_key_and_no_sample(tmp_path: Path) ->
         curator.close()
 
 
+@pytest.mark.deep
 def test_whole_tables_are_not_touched(tmp_path: Path) -> None:
     made = rows(random.Random(3), [*GOOD, None])
     whole = table(made)

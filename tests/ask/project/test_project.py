@@ -387,6 +387,7 @@ def test_found_upward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         find_project(deep)
 
 
+@pytest.mark.deep
 def test_json_schema_accepts_what_is_accepted() -> None:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)

@@ -98,6 +98,7 @@ def test_exchanges_reach_the_bound_where_there_is_room(relation: Relation, bound
     assert check(found, relation, one_unit)[1] == found.l2_squared
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize(("cells", "values"), [(1, 2), (2, 2), (3, 1), (3, None)])
 def test_no_unit_moves_counts_of_different_values_by_more(relation: Relation, cells: int, values: int | None) -> None:

@@ -164,7 +164,6 @@ def test_all_neighbors_over_a_tiny_domain(asked: Aggregation, relation: Relation
 
 
 @pytest.mark.deep
-@pytest.mark.each(11)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("seed", range(11, 15))
 def test_random_questions_and_tables(seed: int, relation: Relation) -> None:
@@ -176,7 +175,7 @@ def test_random_questions_and_tables(seed: int, relation: Relation) -> None:
         check(asked, relation, by_python, pairs)
 
 
-@pytest.mark.each(13)
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("sixth", range(6))
 def test_through_duckdb(sixth: int, relation: Relation) -> None:

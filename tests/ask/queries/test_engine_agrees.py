@@ -66,6 +66,7 @@ def test_exact_parts_agree(seed: int) -> None:
         assert duckdb_exact(asked, arrow(table)) == center(asked, table), asked.describe()
 
 
+@pytest.mark.deep
 def test_no_rows_at_all() -> None:
     rng = random.Random(99)
     for _ in range(10):

@@ -77,6 +77,7 @@ def test_columns_that_the_list_leaves_out_take_every_declared_value() -> None:
         ask(S.group_by("zip", keys=[3000]).group_by("town").agg(sd.count()))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "frame",
     [

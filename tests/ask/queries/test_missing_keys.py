@@ -130,7 +130,7 @@ def _plain(key: Any) -> Any:
     return key.date() if isinstance(key, datetime.datetime) else float(key) if isinstance(key, int) else key
 
 
-@pytest.mark.each(47)
+@pytest.mark.deep
 @pytest.mark.parametrize("missing", ["drop", "keep"])
 @pytest.mark.parametrize(("key", "source"), [*BY_QUESTION, *NEVER])
 def test_the_null_group_of_a_computed_key_is_that_of_duckdb(key: str, source: str, missing: str) -> None:
@@ -139,14 +139,14 @@ def test_the_null_group_of_a_computed_key_is_that_of_duckdb(key: str, source: st
     assert not [note for note in found.notes if "missing" in note and "person" not in note]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(("key", "source"), NEVER)
 def test_a_key_that_is_never_null_has_no_null_group(key: str, source: str) -> None:
     found = people("keep").ask(sd.sql(f"SELECT {key} AS k, COUNT(*) AS n FROM {source} GROUP BY 1"), epsilon=1)
     assert None not in found.table.column(0).to_pylist()
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(("key", "column"), BY_CELL)
 def test_a_key_that_only_missing_cells_make_null_follows_the_declaration(key: str, column: str | None) -> None:
     asked = sd.sql(f"SELECT {key} AS k, COUNT(*) AS n FROM people GROUP BY 1")
@@ -163,6 +163,7 @@ def test_a_key_that_only_missing_cells_make_null_follows_the_declaration(key: st
     assert note not in kept.notes
 
 
+@pytest.mark.deep
 def test_a_choice_in_python_has_a_null_group_for_none() -> None:
     asked = people().group_by(k=sd.when(col("d") > 0, col("d")).otherwise(None)).agg(sd.count())
     true = Counter(float(d) if d else None for person, d, *_ in CELLS * 2 if person is not None)

@@ -125,7 +125,7 @@ def loss(plan: Any, moved: Sequence[Sequence[int]]) -> float:
     return found
 
 
-@pytest.mark.each(11)
+@pytest.mark.deep
 @pytest.mark.parametrize("unit", ["row", "two rows"])
 @pytest.mark.parametrize("grouped", [False, True], ids=["all", "groups"])
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
@@ -207,7 +207,7 @@ def test_the_noise_of_vectors_that_a_formula_reads_twice_is_one() -> None:
     assert r[1] - r[0] == pytest.approx(m[1] - m[0], rel=0.1)
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("asked_loss", LOSSES, ids=str)
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 def test_intervals_of_shared_vectors_cover(asked_loss: Any, neighbors: str) -> None:

@@ -95,6 +95,7 @@ def tables() -> dict[tuple[Any, ...], Any]:
     return {rows: answers_of(rows, None) for rows in itertools.chain(*sizes)}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 def test_all_neighbors_of_small_tables(tables: dict[tuple[Any, ...], Any], relation: Relation) -> None:
     if relation == "add_remove":
@@ -111,6 +112,7 @@ def test_all_neighbors_of_small_tables(tables: dict[tuple[Any, ...], Any], relat
     assert all(reached[place] for place in (0, 1, 6, 7, 8)), reached  # the bound is no larger than needed
 
 
+@pytest.mark.deep
 def test_units_with_several_rows() -> None:
     """A unit of two rows comes or goes: at most two rows' worth."""
     unit = PrivacyUnit("u", max_rows=2)

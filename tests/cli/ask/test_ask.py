@@ -252,6 +252,7 @@ def test_questions_from_files_and_standard_input(run: Run, monkeypatch: pytest.M
     assert done.out.startswith("n ")
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("census")
 def test_amounts_are_exact(run: Run) -> None:
     for _ in range(3):
@@ -263,6 +264,7 @@ def test_amounts_are_exact(run: Run) -> None:
     assert run("ask", COUNT, "--epsilon", "1e-9").code == 4
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("cap", "options", "left"),
     [

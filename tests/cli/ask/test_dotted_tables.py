@@ -62,6 +62,7 @@ def test_a_table_is_found_with_its_schema_and_without(run: Run, name: str) -> No
     assert read_json(run("ask", text, "--epsilon", "1", "--dry-run", "--format", "json"))["practice"]
 
 
+@pytest.mark.deep
 def test_its_name_goes_everywhere(shop: Path, run: Run) -> None:
     text = "SELECT shop.orders.region, COUNT(*) AS n FROM shop.orders GROUP BY shop.orders.region"
     assert run("ask", text, "--epsilon", "10000", "-o", "answer.csv").code == 0

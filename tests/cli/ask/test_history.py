@@ -91,6 +91,7 @@ def test_the_newest_releases_alone(run: Run) -> None:
     assert "--last must be a whole number of 1 or more" in refused.err
 
 
+@pytest.mark.deep
 def test_the_newest_of_several_budgets(asked: Path, run: Run) -> None:
     project = asked / "sordino.toml"
     project.write_text(project.read_text() + SECOND)

@@ -75,6 +75,7 @@ def test_charges_without_an_answer(asked: Path, run: Run) -> None:
         assert words in page.words, words
 
 
+@pytest.mark.deep
 def test_it_overwrites_only_by_force(asked: Path, run: Run) -> None:
     (asked / "board.html").write_text("mine")
     assert run("report", "-o", "board.html").code == 2

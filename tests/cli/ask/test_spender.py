@@ -42,6 +42,7 @@ def test_a_spender_is_charged_to_its_share(run: Run) -> None:
     assert "research has spent epsilon 0.4 of a share of epsilon 0.5" in " ".join(run("ledger", "verify").out.split())
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("shared")
 def test_releases_and_the_report_name_the_spender(run: Run) -> None:
     run("ask", COUNT, "--epsilon", "0.1")

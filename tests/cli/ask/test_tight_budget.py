@@ -11,6 +11,7 @@ from cli.support import Run
 COUNT = "SELECT COUNT(*) AS n FROM people"
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("census")
 def test_charges_compose_as_one_list_and_the_cap_is_unaffected(run: Run) -> None:
     for _ in range(12):

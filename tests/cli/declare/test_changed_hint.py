@@ -11,6 +11,7 @@ import pytest
 _ASK = ("ask", "SELECT COUNT(*) AS n FROM people", "--epsilon", "0.1")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("old", "new", "amendable"),
     [

@@ -101,6 +101,7 @@ def test_what_cannot_be_had_is_one_line(run: Run, more: Any, words: Any) -> None
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.deep
 def test_a_picture(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "risk.svg"
     done = run_worlds(run, SCHOOL, "mean", "--epsilon", "2", "--output", "2.2", "--plot", str(path))
@@ -122,7 +123,6 @@ def test_densities_in_the_picture(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.each(2)
 @pytest.mark.parametrize("question", ["SELECT AVG(age) FROM people", "SELECT COUNT(*) FROM people"])
 def test_a_picture_of_a_choice(run: Run, census: Path, question: str) -> None:
     asked = ("epsilon", "choose", "--query", question, "--error", "5", "--rows", "2000", *SUSPICION)

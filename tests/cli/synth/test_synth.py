@@ -64,6 +64,7 @@ def list_files() -> list[str]:
 # ---- fit
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("here")
 def test_a_fit_is_charged_once_and_can_be_shown(run: Run) -> None:
     fitted = run("synth", "fit", "--table", "people", "--epsilon", "1", "--columns", FEW, "-o", "new.model")
@@ -170,6 +171,7 @@ def test_a_model_that_cannot_be_written_is_kept(here: Path, run: Run, monkeypatc
     assert not Path("m.model").exists()
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("here")
 def test_constraints_hold_in_what_is_drawn(run: Run) -> None:
     words = [

@@ -37,6 +37,7 @@ def fitted(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return enter_copy(project, tmp_path / "fitted", monkeypatch)
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("fitted")
 def test_a_private_page_states_its_cost(run: Run) -> None:
     words = ["--epsilon", "2", "--delta", "1e-6", "--predict", "sex = 'Male'", "-o", "r.html"]

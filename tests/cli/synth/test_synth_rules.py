@@ -44,6 +44,7 @@ def charges() -> int:
         return len(ledger.charges())
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("here")
 def test_rules_of_the_project_file_and_of_options_hold_in_what_is_drawn(run: Run) -> None:
     Path("kinds.csv").write_text("sex,region\nFemale,North\nFemale,South\nMale,West\n")

@@ -89,6 +89,7 @@ def test_renyi_holds_in_both_directions(name: str, rate: float, order: float) ->
         assert value <= truth * 1.03 + 1e-9
 
 
+@pytest.mark.deep
 def test_what_is_only_concentrated_takes_the_bound_for_any_mechanism() -> None:
     """Zhu & Wang 2019: at least that of Gaussian noise, whose directions are alike; at most the event's own."""
     rho = DiscreteGaussianEvent(4, 1, 1).rho()
@@ -127,7 +128,7 @@ def test_sampling_twice_is_sampling_at_the_product() -> None:
     assert once * (1 - 1e-3) <= twice <= once * 1.005
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("kind", "size", "rate", "times", "grid"),
     [

@@ -70,7 +70,7 @@ def hockey_stick(losses: Losses, x: float, grid: Grid) -> float:
     return float(-np.expm1(np.minimum(x - losses.at * grid.step, 0)) @ losses.mass) + losses.infinite
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", EPSILONS[1:])
 def test_profile_dominates_every_pair_and_no_more(epsilon: Fraction) -> None:
     grid, e = Grid(1e-3, 1e-15), float(epsilon)
@@ -158,6 +158,7 @@ def test_threshold_profile_adds_its_delta_in_both_directions() -> None:
         assert lost.infinite >= before.infinite + 0.01 * (1 - before.infinite) - 1e-12
 
 
+@pytest.mark.deep
 def test_finding_i5_bounded_range_in_mixed_lists() -> None:
     """Reviewers, findings I5: with 40 Gaussians 3.0337 -> 2.8893 at 1e-6, with 40 Laplace 4.0259 -> 3.9485."""
     selections: list[Event] = [BoundedRangeEvent("0.1")] * 100

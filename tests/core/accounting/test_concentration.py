@@ -73,13 +73,14 @@ def refute(losses: Losses, rho: Fraction) -> None:
     assert all(divergence(losses, order) <= order * of(rho) for order in ORDERS)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_order_of_randomized_response_passes_its_rho(epsilon: Fraction) -> None:
     refute(response(epsilon), pure_rho(epsilon))
     assert of(pure_rho(epsilon)) <= mean(response(epsilon)) * (1 + Decimal("1e-11"))  # and no smaller one will do
 
 
-@pytest.mark.each(13)
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("steps", [1, 2, 3, 10, 64])
 def test_no_order_of_discrete_laplace_passes_its_rho(epsilon: Fraction, steps: int) -> None:
@@ -89,7 +90,7 @@ def test_no_order_of_discrete_laplace_passes_its_rho(epsilon: Fraction, steps: i
     assert mean(losses) <= of(laplace_rho(epsilon, steps)) <= mean(losses) * (1 + Decimal("1e-11"))
 
 
-@pytest.mark.each(7)
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_pair_of_bounded_range_passes_its_rho(epsilon: Fraction) -> None:
     worst = Decimal(0)

@@ -32,7 +32,7 @@ def test_event_survives_json_and_repr(event: Event) -> None:
     assert hash(event) == hash(event_from_dict(event_to_dict(event)))
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", [1e-9, 0.01, 0.5, 1.0, 3.0, 20.0, 400.0])
 @pytest.mark.parametrize("order", [1.0001, 1.5, 2.0, 10.0, 1000.0])
 def test_laplace_renyi_is_that_of_randomized_response(epsilon: float, order: float) -> None:

@@ -78,6 +78,7 @@ def test_rho_is_that_of_balle_and_wang_2018_rounded_down(epsilon: str | int, del
     assert gaussian_delta(rho, epsilon) <= delta_of(rho, epsilon)
 
 
+@pytest.mark.deep
 def test_delta_is_an_upper_bound_where_its_terms_cancel() -> None:
     for mu in (1e-9, 1e-7, 1e-4, 0.01, 1.0, 8.0):
         for z in (0.0, 0.3, 2.0, 6.0):

@@ -51,6 +51,7 @@ def test_proofs_and_error_g4_many_small_charges_under_a_filter_on_rho(epsilon: s
         assert basic_epsilon_of(count * one, 1e-6) == pytest.approx(1.71, abs=0.005)
 
 
+@pytest.mark.deep
 def test_best_epsilon_of_gaussians_is_within_the_exact_value_and_zcdp() -> None:
     rho = Fraction(1, 2 * 200**2)
     value = best([GaussianEvent(rho)] * 500, 1e-5).epsilon

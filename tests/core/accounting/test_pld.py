@@ -262,7 +262,7 @@ def ours(items: list[tuple[str, int, float, float]]) -> list[Event]:
     return events
 
 
-@pytest.mark.each(8)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", [5, *range(5), 6, 7])
 def test_random_lists_agree_with_dp_accounting(seed: int) -> None:
     """Within 1e-3 above the oracle's upper bound, and never below its lower one, at continuous noise's scale."""

@@ -45,7 +45,7 @@ def curve_of(number: int) -> list[tuple[float, float | None]]:
     return [(order, whole.renyi(order)) for order in (1 + math.exp(step / 8) for step in range(-60, 100))]
 
 
-@pytest.mark.each(26)
+@pytest.mark.deep
 @pytest.mark.parametrize("number", range(len(LISTS)), ids=lambda n: f"{len(LISTS[n])} of {LISTS[n][0]!r}"[:60])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12])
 def test_never_worse_than_zcdp_and_the_least_over_orders(number: int, delta: float) -> None:
@@ -69,7 +69,7 @@ def test_zcdp_alone_is_at_its_optimal_order() -> None:
     assert renyi_epsilon([GaussianEvent("1/2")], 1e-5)[0] == pytest.approx(epsilon_of("1/2", 1e-5), rel=1e-6)
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(("epsilon", "steps"), [(0.01, 1), (0.5, 1), (0.5, 2), (1.0, 7), (3.0, 30), (20.0, 4)])
 @pytest.mark.parametrize("order", [1.01, 1.5, 2.0, 8.0, 100.0])
 def test_discrete_laplace_divergence_is_that_of_the_law(epsilon: float, steps: int, order: float) -> None:

@@ -64,7 +64,7 @@ def test_ten_thousand_distinct_charges(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(layouts), len(transforms)) == (1, 1)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("step", [0.0007, 0.02])
 def test_laid_out_together_is_each_by_itself(step: float) -> None:
     grid = Grid(step, 1e-15)
@@ -158,7 +158,7 @@ def test_epsilon_is_zero_where_delta_covers_all() -> None:
     assert pld_epsilon([LaplaceEvent("0.01"), LaplaceEvent(0)], 0.3) == 0
 
 
-@pytest.mark.each(38)
+@pytest.mark.deep
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("epsilon", [599, 601, 700, 745, 800, 2000, 10**5])
 @pytest.mark.parametrize("steps", [1, 2, 100, 3000, 10**5])

@@ -162,6 +162,7 @@ def test_ends_rise_with_the_value_and_lie_within_the_margin(law: NoiseLaw, confi
     assert free == [(y - margin, y + margin) for y in values]
 
 
+@pytest.mark.deep
 def test_an_empty_group_at_an_even_chance() -> None:
     """Cut at 0, y -+ error covers 0 in (1 + c) / 2 of all cases; for a scale of 100 steps that is .75 at .5."""
     law = DiscreteLaplace(Fraction(100))
@@ -197,7 +198,7 @@ def test_counts_that_keys_are_shown_by_are_covered_given_that_they_show(law: Cou
             assert held <= confidence + 2 * mass(law, margin) + 2 * mass(law, margin + 1) + 0.01
 
 
-@pytest.mark.each(23)
+@pytest.mark.deep
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", [DiscreteLaplace(Fraction(3)), DiscreteGaussian(Fraction(20))], ids=str)
 @pytest.mark.parametrize("width", [1, 3])

@@ -103,7 +103,7 @@ def connection() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
-@pytest.mark.each(6)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(4))
 def test_it_means_what_sql_means(seed: int, connection: duckdb.DuckDBPyConnection) -> None:
     rng = random.Random(seed)

@@ -48,7 +48,7 @@ def number(text: str) -> list[Any]:
     return ["number", text]
 
 
-@pytest.mark.each(27)
+@pytest.mark.deep
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(
     ("tree", "top", "bottom", "truth"),
@@ -79,7 +79,6 @@ def test_intervals_cover_between_94_and_99_percent(
 
 
 @pytest.mark.deep
-@pytest.mark.each(12)
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("apart", [0, 40_000, 200_000])
 @pytest.mark.parametrize("law", LAWS)
@@ -152,6 +151,7 @@ def test_values_are_arithmetic_and_what_has_none_is_missing() -> None:
         assert Formula(tree, of).values() == values
 
 
+@pytest.mark.deep
 def test_a_formula_of_means_and_spreads_reads_their_parts() -> None:
     law = DiscreteLaplace(Fraction(3))
     rng = Rng.seeded(2)

@@ -110,7 +110,7 @@ def test_a_weighted_sum_is_whole_and_lies_in_its_interval(
     assert abs(Fraction(value) - total) <= Fraction(1, 2)
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("scale", [Fraction(1, 4), Fraction(2), Fraction(9)])
 @pytest.mark.parametrize("width", [1, 3, 10])
 def test_rounded_values_keep_their_error_and_coverage(scale: Fraction, width: int) -> None:

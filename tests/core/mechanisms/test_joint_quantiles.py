@@ -108,7 +108,7 @@ def _ways(walk: _Walk) -> Iterator[tuple[Table, int, Fraction, Fraction]]:
     return follow(0, (), 0, walk.start, 0, F(1), F(1))
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("table", [(0, 0, 2), (), (0, 1, 1, 2, 2)], ids=str)
 def test_draws_have_the_law(table: Table) -> None:
     # chi-square of 1,000 draws: rejects a right law with chance 1e-6
@@ -180,7 +180,7 @@ def test_the_loss_in_two_groups(relation: Relation) -> None:
     assert 0.6 < widest <= 1 + 1e-12
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("levels", LEVELS, ids=str)
 def test_errors_are_no_more_than_stated(levels: tuple[Fraction, ...]) -> None:
     made, both = _made(levels, "replace"), (0, len(levels) - 1)

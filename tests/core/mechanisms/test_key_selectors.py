@@ -94,7 +94,7 @@ def test_the_reach_is_the_least(keys: int, epsilon: Fraction, delta: Fraction) -
     assert reach == 1 or end(reach - 1) > d
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(("epsilon", "delta"), [(Fraction(1), Fraction(1, 20)), (Fraction(2), Fraction(1, 100))])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_replace_needs_delta_for_the_keys_of_one_side_only(epsilon: Fraction, delta: Fraction, groups: int) -> None:

@@ -157,7 +157,7 @@ TABLES = {
 }
 
 
-@pytest.mark.each(36)
+@pytest.mark.deep
 @pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("level", [F(0), F(1, 2), F(9, 10), F(1)], ids=str)
 @pytest.mark.parametrize("name", TABLES)
@@ -172,7 +172,7 @@ def test_draws_have_the_law_whatever_was_counted_first(name: str, level: Fractio
         _check_law(found, single_law(table, level, made.rate(0), range(27)))
 
 
-@pytest.mark.each(6)
+@pytest.mark.deep
 @pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("name", ["ties", "constant", "empty"])
 def test_draws_of_halving_have_the_law(name: str, draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +209,7 @@ def test_the_first_selection_of_halving_has_its_law_with_all_its_parts(draws: in
     _check_law(found, {v: w / total for v, w in weights.items()})
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("levels", [HALF, THREE], ids=["one", "three"])
 @pytest.mark.parametrize("draws", DRAWS)
 def test_audited_epsilon(levels: tuple[Fraction, ...], draws: int) -> None:
@@ -225,6 +225,7 @@ def test_audited_epsilon(levels: tuple[Fraction, ...], draws: int) -> None:
         assert audited_epsilon(a.astype(float), b.astype(float), 0.0, ALARM) <= made.stages
 
 
+@pytest.mark.deep
 def test_ties_are_split_where_the_quantiles_lie() -> None:
     """Nine tenths of the rows are 0: the lower quartiles are 0, the last lies among the others."""
     table = (0,) * 900 + tuple(range(1, 101))

@@ -45,6 +45,7 @@ def test_audited_epsilon_of_smooth_noise(delta: Fraction, one: np.ndarray, other
         assert audited_epsilon(a, b, float(delta), ALARM) <= 1.0
 
 
+@pytest.mark.deep
 def test_local_sensitivity_as_a_scale_would_be_caught() -> None:
     """The attack that the API leaves no room for: noise by the local sensitivity itself tells which table it was."""
     rng, count = Rng.seeded(3), 5_000

@@ -27,7 +27,7 @@ def test_pure_losses_get_permute_and_flip_and_rho_the_exponential(candidates: in
     assert 1 < best_selection(sensitivity=1, loss=ZCDP(Fraction(1, 8)), candidates=3).epsilon < Fraction(101, 100)
 
 
-@pytest.mark.each(12)
+@pytest.mark.deep
 @pytest.mark.parametrize("candidates", [2, 3, 30, 500])
 @pytest.mark.parametrize("loss", [PureDP(2), ZCDP(Fraction(1, 2)), ZCDP(5)])
 def test_the_selection_chosen_errs_less_in_the_worst_case(loss: PureDP | ZCDP, candidates: int) -> None:

@@ -34,7 +34,7 @@ def chosen(case: SelectionCase, scores: tuple[int | Fraction, ...], seed: int, c
     return np.bincount([case.made.release(scores, rng) for _ in range(count)], minlength=len(scores))
 
 
-@pytest.mark.each(10)
+@pytest.mark.deep
 @EVERY
 @COUNTS
 def test_law_by_chi_square(case: SelectionCase, count: int) -> None:
@@ -61,7 +61,7 @@ def test_losses_of_every_small_neighbor_stay_below_epsilon(case: SelectionCase) 
     assert worst > 0.9 * case.epsilon
 
 
-@pytest.mark.each(10)
+@pytest.mark.deep
 @EVERY
 @COUNTS
 def test_audited_epsilon_is_below_the_claim(case: SelectionCase, count: int) -> None:

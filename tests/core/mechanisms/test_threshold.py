@@ -106,7 +106,7 @@ def test_laplace_threshold_is_epsilon_delta_private_exactly(made: LaplaceThresho
                 assert np.maximum(p - top * q, 0).sum() <= made.delta * (1 + 1e-9)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @EVERY
 def test_chance_of_appearing_by_simulation(made: LaplaceThreshold | GaussianThreshold) -> None:
     """Within 4.5 deviations (one false alarm in 147,000) at counts where a key shows often, at times, and hardly."""

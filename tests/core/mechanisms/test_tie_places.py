@@ -63,7 +63,6 @@ def _exact_chance(below: int, above: int, left: int, right: int, *, rate: float,
 
 
 @pytest.mark.deep
-@pytest.mark.each(5)
 @pytest.mark.parametrize(("left", "right"), [(0, 0), (1000, 0), (500, 500), (10**9, 10**3)])
 def test_no_table_errs_more_than_the_tail_says(left: int, right: int) -> None:
     """Ties around the target from none to a million rows either way; and the bound is no more than a few ranks too large."""
@@ -78,7 +77,7 @@ def test_no_table_errs_more_than_the_tail_says(left: int, right: int) -> None:
     assert values > 10**6 or least < 12  # wider ones pass the bound between these distances
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize(("parts", "bits", "targets"), [(64, 1, 3), (64, 1, 7), (256, 2, 7)])
 def test_no_small_table_errs_more_than_the_tail_says(
     parts: int, bits: int, targets: int, monkeypatch: pytest.MonkeyPatch
@@ -114,6 +113,7 @@ def test_later_splits_may_hold_a_part_of_the_ties() -> None:
     assert bounds[0] < bounds[1] < (math.log(10**6) + math.log(2**39) + 3) / 0.5  # of places that are evenly spread
 
 
+@pytest.mark.deep
 def test_a_chain_of_stages_is_a_sum_of_exponentials() -> None:
     means = (1.0, 0.5, 0.5, 0.25, 0.01)
     draws = np.random.default_rng(1).exponential(size=(1_000_000, 5)) @ np.array(means)

@@ -115,7 +115,7 @@ def excess(p: dict[tuple[frozenset[int], ...], float], q: dict[tuple[frozenset[i
     return math.fsum(max(0.0, chance - math.exp(e) * q.get(step, 0.0)) for step, chance in p.items())
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(("epsilon", "delta"), [(Fraction(1), Fraction(1, 20)), (Fraction(3), Fraction(1, 100))])
 @pytest.mark.parametrize("moved", [1, 2])
 def test_the_keys_of_two_rounds_are_private_on_every_small_neighbor(

@@ -39,6 +39,7 @@ def test_digits_are_the_floor(gamma: Fraction, count: int) -> None:
         assert p.digits(count) == int(truth * 2**count)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("gamma", [*EXPONENTS, Fraction(10**40), Fraction(1, 10**40), Fraction(10**19, 3)])
 @pytest.mark.parametrize("precision", [3, 9, 28, 60])
 def test_bounds_hold_the_truth(gamma: Fraction, precision: int) -> None:
@@ -48,6 +49,7 @@ def test_bounds_hold_the_truth(gamma: Fraction, precision: int) -> None:
         assert Fraction(lower) <= exact_exp(gamma) <= Fraction(upper)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("gamma", EXPONENTS)
 @pytest.mark.parametrize("precision", [3, 9, 28])
 def test_bounds_of_ratios_and_odds_hold_the_truth(gamma: Fraction, precision: int) -> None:
@@ -138,6 +140,7 @@ def bernoulli_exp(over: int, under: int, rng: Rng) -> bool:
     return bernoulli_exp_raised(over + 256 * under, under, rng)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "gamma", [*EXPONENTS, Fraction(0), Fraction(10**40), Fraction(1, 10**40), Fraction(767, 3), Fraction(256)]
 )
@@ -154,6 +157,7 @@ def test_the_coin_of_an_exponent_is_the_certified_one(gamma: Fraction, scale: in
         assert bernoulli_exp(over, under, Rng.seeded(seed)) == bernoulli(coin, Rng.seeded(seed))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("gamma", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(19, 2), Fraction(5000, 21)])
 def test_no_offset_has_a_part_in_what_a_coin_says(gamma: Fraction) -> None:
     """The last byte of a word chooses among 256 computations: each says what the certified digits say, on either side of them."""

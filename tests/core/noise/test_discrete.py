@@ -81,7 +81,7 @@ def test_laplace_blocks_have_the_law_at_large_scales(scale: int) -> None:
     assert fit_uniform(scale, discrete_laplace(scale, Rng.seeded(2), 1_000_000)) > FALSE_ALARM
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("scale", SCALES)
 def test_single_and_textbook_laplace_have_the_law(scale: Fraction) -> None:
     """False alarm 1e-6 for each of the two."""
@@ -114,6 +114,7 @@ def test_200_000_single_gaussian_draws_have_the_law(variance: Fraction) -> None:
     assert fit("gaussian", variance, np.array([discrete_gaussian(variance, rng) for _ in range(200_000)])) > FALSE_ALARM
 
 
+@pytest.mark.deep
 def test_ways_agree_with_each_other_and_with_opendp() -> None:
     """False alarm 1e-6 for each of the six comparisons."""
     opendp = pytest.importorskip("opendp.prelude")
@@ -144,7 +145,7 @@ def test_draws_of_a_block_are_uncorrelated() -> None:
         assert abs(score) < 5.1
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("scale", [Fraction(1, 50), Fraction(7, 3), Fraction(10**6)])
 def test_every_coin_of_a_plan_is_the_right_one(scale: Fraction) -> None:
     plan = discrete._laplace_plan(scale)
@@ -222,7 +223,7 @@ def test_a_wide_try_near_its_cut_is_settled_by_its_coin() -> None:
         assert discrete._wide_gaussian(variance, ScriptedRng(script), 1, 1).tolist() == kept
 
 
-@pytest.mark.each(11)
+@pytest.mark.deep
 @pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(7, 3), Fraction(50)])
 @pytest.mark.parametrize("count", [64, 128, 400])
 def test_survival_floors_are_the_floors(variance: Fraction, count: int) -> None:
@@ -237,6 +238,7 @@ def test_survival_floors_are_the_floors(variance: Fraction, count: int) -> None:
             assert floor == int(2 * sum(weights[k:]) / total * 2**count)
 
 
+@pytest.mark.deep
 def test_the_guide_names_what_the_bits_decide() -> None:
     table = discrete._gaussian_table(Fraction(50))
     floors = table.rising[:0:-1].tolist()
@@ -337,6 +339,7 @@ def test_gaussian_blocks_at_forty_million(variance: Fraction) -> None:
     assert fit("gaussian", variance, discrete_gaussian(variance, Rng.seeded(12), 40_000_000)) > FALSE_ALARM
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "variance", [Fraction(1, 7), Fraction(1), Fraction(10**9, 3), *(Fraction(2**k, 3) for k in range(88, 132, 4))]
 )
@@ -353,7 +356,7 @@ def test_single_gaussian_draws_are_those_of_the_rejection_rule(variance: Fractio
         assert discrete_gaussian(variance, rng) == proposed
 
 
-@pytest.mark.each(7)
+@pytest.mark.deep
 @pytest.mark.parametrize("size", [None, 1, 2, 15, 300])
 @pytest.mark.parametrize("bits", [1, 30, 52, 53, 54, 55, 56, 57, 60, 70])
 @pytest.mark.parametrize("odd", [-1, 0, 1])

@@ -60,7 +60,7 @@ UNITS = [
 ]
 
 
-@pytest.mark.each(8)
+@pytest.mark.deep
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_double_nearest_to_a_decimal_reads_as_that_decimal(unit: str) -> None:
     step = Fraction(unit)
@@ -71,7 +71,7 @@ def test_the_double_nearest_to_a_decimal_reads_as_that_decimal(unit: str) -> Non
     assert (read(nearest, step) == np.array(steps, dtype=np.float64)).all()
 
 
-@pytest.mark.each(6)
+@pytest.mark.deep
 @pytest.mark.parametrize("unit", ["0.1", "0.01", "0.001", "0.05", "0.25", "0.07", "10"])
 def test_every_step_up_to_a_million_reads_as_itself(unit: str) -> None:
     step, steps = Fraction(unit), np.arange(-(10**6), 10**6 + 1, dtype=np.float64)

@@ -70,6 +70,7 @@ def test_secure_streams_differ_and_seeded_is_not_private() -> None:
     assert not Rng.seeded(1).private
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "copy a generator by a fork",
     source="Garfinkel, Leclerc 2020, Randomness concerns when deploying differential privacy",

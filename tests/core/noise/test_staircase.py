@@ -171,6 +171,7 @@ def test_the_laplace_law_that_stands_for_the_best_one_is_hardly_wider_than_lapla
     assert scale <= 1.05 * 200 / float(epsilon)
 
 
+@pytest.mark.deep
 def test_margins_of_sums_hold_for_staircase_noise() -> None:
     """Of 200,000 draws, never short by more than chance allows at 7e-6."""
     laws: list[NoiseLaw] = [
@@ -232,7 +233,7 @@ def people(budget: sd.Loss) -> sd.Curator:
     return protect(table, domain, unit=sd.PrivacyUnit("who", max_rows=4), budget=budget, seed=8, name="people")
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("question", ["SELECT COUNT(*) AS n FROM people", "SELECT SUM(age) AS s FROM people"])
 @pytest.mark.parametrize("answers", [20, 1_000])
 def test_sums_and_totals_of_people_are_answered_with_it_and_their_intervals_cover(question: str, answers: int) -> None:

@@ -34,6 +34,7 @@ def synthetic() -> Attacks:
     return attack_synth(people=120)
 
 
+@pytest.mark.deep
 def test_counts_without_noise_reveal_all_and_those_with_noise_little(counts: Attacks) -> None:
     """Fifty people: .25 is beyond what theory allows by 4 standard errors of a share of people."""
     for attack in counts.attacks:
@@ -60,6 +61,7 @@ def test_a_synthetic_table_hides_members_and_rows_without_names_do_not(synthetic
     assert synthetic.closest.results[0].copies()[0] == 1
 
 
+@pytest.mark.deep
 def test_reports_are_averaged_away_unless_an_answer_is_permanent() -> None:
     """1,900 people: 4 standard errors are .04."""
     _, one, fresh, kept = attack_local(rounds=30).attacks[0].results

@@ -87,6 +87,7 @@ QUESTIONS: dict[str, Any] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "move an answer further than its sensitivity",
     source="Ding, Wang, Wang, Zhang, Kifer 2018, Detecting violations of differential privacy",
@@ -122,6 +123,7 @@ def lower_noise(plan: Plan, factor: Fraction) -> Plan:
     return replace(plan, procedure=replace(procedure, allocation=replace(procedure.allocation, vectors=tuple(several))))
 
 
+@pytest.mark.deep
 def test_a_sensitivity_of_half_is_found_by_replay_and_by_samples() -> None:
     plan = plan_of(sd.sum("age"), "add_remove", "row", epsilon=1)
     faulty = lower_noise(plan, Fraction(1, 2))

@@ -37,6 +37,7 @@ def test_a_difference_is_guessed_as_well_as_its_law_allows(epsilon: float, share
     assert noisy.allowed == pytest.approx(1 / (1 + np.exp(-epsilon) * (1 - noisy.guessing) / noisy.guessing))
 
 
+@pytest.mark.deep
 def test_one_answer_is_guessed_as_well_as_its_law_allows_and_many_as_well_as_their_sum() -> None:
     bits = [0, 1] * 5000
     exact, one, several, many = average_answers(bits, epsilon=2, asks=1, repeats=40, seed=5).results
@@ -53,6 +54,7 @@ def test_one_answer_is_guessed_as_well_as_its_law_allows_and_many_as_well_as_the
     assert halves[3].achieved == pytest.approx(best, abs=0.025)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("asks", [1, 7, 10])
 def test_a_ledger_answers_as_often_as_its_budget_covers_and_then_refuses(asks: int) -> None:
     ledger = average_answers([0, 1] * 20, epsilon="1/3", asks=asks, repeats=20).results[2]

@@ -70,6 +70,7 @@ def laplace_at(scale: Fraction, seed: int) -> Outputs:
     return lambda table, runs: (np.asarray(law.sample(rngs[table % 2], size=runs)) + table).astype(float)
 
 
+@pytest.mark.deep
 def test_noise_at_half_its_scale_is_found_and_sound_noise_is_not_accused() -> None:
     claimed, samples = 1.0, 40_000
     sound = audit_function(laplace_at(Fraction(1), 10), 0, 1, epsilon=claimed, samples=samples)
@@ -84,6 +85,7 @@ def test_noise_at_half_its_scale_is_found_and_sound_noise_is_not_accused() -> No
 MANY = pytest.mark.parametrize(("audits", "most"), [(30, 7), pytest.param(100, 16, marks=pytest.mark.deep)])
 
 
+@pytest.mark.deep
 @MANY
 def test_sound_mechanisms_are_accused_no_more_often_than_stated(audits: int, most: int) -> None:
     """Audits at alarm .05 of noise that spends all of its claim; more than 7 of 30, or 16 of 100, happen once in 100,000."""
@@ -173,6 +175,7 @@ def test_an_audit_shows_itself() -> None:
     assert "NOT PRIVATE" in sd.plot(found).title
 
 
+@pytest.mark.deep
 def test_another_library_is_audited_as_it_is() -> None:
     """OpenDP's discrete Laplace noise at its own claim, and with half of the scale that it should have."""
     import opendp.prelude as dp

@@ -58,6 +58,7 @@ def test_a_secret_is_read_off_a_copy_alone() -> None:
     assert unrelated.allowed == pytest.approx(min(np.e * q, 1 - (1 - q) / np.e))
 
 
+@pytest.mark.deep
 @pytest.mark.attack(
     "reconstruct secrets from many counts", source="Dinur, Nissim 2003, Revealing information while preserving privacy"
 )

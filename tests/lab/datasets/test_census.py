@@ -41,7 +41,7 @@ def test_the_same_seed_gives_the_same_people(census: pa.Table) -> None:
     assert not make_census(ROWS, Rng.seeded(12)).equals(census)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 2**18, 2**18 + 1])
 def test_any_number_of_rows(census: pa.Table, rows: int) -> None:
     table = make_census(rows, Rng.seeded(1))

@@ -84,6 +84,7 @@ def test_one_discrete_gaussian_by_its_own_law_whatever_the_shift(sigma: float, s
         assert tail([gaussian(float(variance), moved)], found.epsilon) <= float(delta)
 
 
+@pytest.mark.deep
 def test_random_lists_of_noises_never_pass_it_more_often() -> None:
     """Ten lists, by enumeration of their products; the neighbors may differ by less than the event says."""
     draw, tightest = random.Random(11), 0.0
@@ -109,6 +110,7 @@ def test_random_lists_of_noises_never_pass_it_more_often() -> None:
     assert tightest > 0.3
 
 
+@pytest.mark.deep
 def test_a_vector_of_cells_and_many_charges() -> None:
     """Cells of one vector add up as charges do; for many, the sum is near enough to normal to know the right figure."""
     each = DiscreteGaussianEvent(500, 1, 1)
@@ -266,6 +268,7 @@ def test_where_only_rho_is_known_the_power_is_within_a_third_of_what_a_gaussian_
         assert exact <= said <= 1.34 * exact
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", [0.3, 1, 2.8, 5])
 def test_the_power_of_a_test_of_a_selection_is_at_least_that_of_its_worst_law(epsilon: float) -> None:
     """Of bounded range e the losses may be t and t - e; the mass of t under Q is chosen as the level."""

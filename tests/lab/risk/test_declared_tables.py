@@ -38,6 +38,7 @@ def load(directory: Path, text: str = FILE) -> Project:
     return load_project(path)
 
 
+@pytest.mark.deep
 def test_an_interval_for_a_declared_table_is_that_of_its_requirements(tmp_path: Path) -> None:
     project = load(tmp_path)
     found = choose_for_table(
@@ -67,7 +68,7 @@ def test_a_budget_in_rho_is_asked_in_rho(tmp_path: Path) -> None:
     assert set(found.cap_change(tmp_path / "sordino.toml").stated) >= {"rho", "delta"}
 
 
-@pytest.mark.each(9)
+@pytest.mark.deep
 @pytest.mark.parametrize("questions", [1, 2, 7])
 @pytest.mark.parametrize("cap", ["{epsilon = 2.0}", "{epsilon = 2.0, delta = 1e-5}", "{rho = 0.1, delta = 1e-6}"])
 def test_the_losses_of_several_questions_add_up(tmp_path: Path, cap: str, questions: int) -> None:

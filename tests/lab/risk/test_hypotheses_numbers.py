@@ -97,7 +97,7 @@ def test_total_variation_advantage_kairouz_2015(epsilon: float, printed: float) 
     assert advantage_bound(epsilon) == pytest.approx(printed, abs=5e-8)
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 0.05), (0.5, 0.0), (2, 1e-3)])
 def test_the_advantage_is_the_largest_power_less_level(epsilon: float, delta: float) -> None:
     levels = [i / 10_000 for i in range(1, 10_000)]

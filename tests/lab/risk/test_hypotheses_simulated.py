@@ -101,6 +101,7 @@ def test_relative_risk_against_laplace_is_attained(epsilon: float, prior: float,
     assert near(float(np.mean(sensitive[chosen])), expected, draws=int(np.sum(chosen)))
 
 
+@pytest.mark.deep
 def test_identification_against_laplace_lee_clifton_2012() -> None:
     """U = {1..10}, D' = {1, 3}: the mean of D' and one of eight candidates, with noise for a risk of one third."""
     candidates = np.array([2, 4, 5, 6, 7, 8, 9, 10])

@@ -80,6 +80,7 @@ def check(choice: Choice) -> None:
     json.dumps(choice.to_dict(), allow_nan=False)
 
 
+@pytest.mark.deep
 def test_accuracy_and_risk_make_an_interval_and_the_choice_is_its_lower_end() -> None:
     made = choose_epsilon(requirements=[asked(), risk.posterior(prior=0.5, most=0.75), risk.relative(ratio=3)])
     check(made)
@@ -157,6 +158,7 @@ def test_a_risk_that_no_epsilon_reaches_bounds_nothing() -> None:
     json.dumps(made.to_dict(), allow_nan=False)
 
 
+@pytest.mark.deep
 def test_a_conflict_names_the_two_and_the_smallest_n() -> None:
     given = [risk.gain(most=0.9), asked(n=1000), risk.relative(ratio=1.5), risk.posterior(prior=0.01, most=0.5)]
     made = choose_epsilon(requirements=given)
@@ -177,6 +179,7 @@ def test_no_number_of_rows_helps_a_count() -> None:
     assert made.sentence().endswith("ask for less of either.")
 
 
+@pytest.mark.deep
 def test_questions_add_up_and_the_same_question_does_not() -> None:
     one, two = asked(count(), error=50), asked()
     assert choose_epsilon(requirements=[one, asked(count(), error=100)]).lower == one.lower
@@ -188,6 +191,7 @@ def test_questions_add_up_and_the_same_question_does_not() -> None:
     assert "2 questions whose costs add up" in made.sentence()
 
 
+@pytest.mark.deep
 def test_questions_that_only_conflict_together_are_reconciled_by_rows() -> None:
     top = risk.posterior(prior=0.5, most=0.52)  # 0.080043
     given = [asked(count(), error=100), asked(n=12_000), top]

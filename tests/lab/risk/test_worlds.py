@@ -280,6 +280,7 @@ def test_an_attacker_wins_as_often_as_the_law_says(prior: list[float] | None) ->
     assert found.share < found.risk <= found.bound
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("prior", [None, [0.4, 0.3, 0.2, 0.1]])
 def test_posteriors_come_true_under_our_own_laplace_noise(prior: list[float] | None) -> None:
     """Worlds drawn from the prior, sums with the mechanism's own noise: at each output the share of runs in which a world

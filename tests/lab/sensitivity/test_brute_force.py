@@ -115,6 +115,7 @@ def test_equals_brute_force(query: str, cell: dict[str, Any]) -> None:
             assert found.value == close(query, cell, oracle(query, cell, local=local))
 
 
+@pytest.mark.deep
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_variance_equals_brute_force(cell: dict[str, Any]) -> None:
@@ -124,6 +125,7 @@ def test_variance_equals_brute_force(cell: dict[str, Any]) -> None:
             assert found.value == close("var", cell, oracle("var", cell, local=local))
 
 
+@pytest.mark.deep
 @settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(cell=cells())
 def test_std_is_proved_or_bounded_without_enumeration(cell: dict[str, Any]) -> None:
@@ -143,7 +145,7 @@ def compare_std(cell: dict[str, Any]) -> None:
             assert found.value == close("std", cell, exact)
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("query", QUERIES)
 @settings(max_examples=4, deadline=None, derandomize=True, database=None)
 @given(cell=cells(), neighbors=st.sampled_from(["add_remove", "replace"]))
@@ -186,7 +188,7 @@ def test_the_cost_is_that_of_the_enumeration() -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=1000, deadline=None, derandomize=True, database=None)
+@settings(max_examples=500, deadline=None, derandomize=True, database=None)
 @given(cell=cells(most=11))
 def test_equals_brute_force_widely(query: str, cell: dict[str, Any]) -> None:
     for local in (False, True):
@@ -196,7 +198,7 @@ def test_equals_brute_force_widely(query: str, cell: dict[str, Any]) -> None:
 
 
 @pytest.mark.deep
-@settings(max_examples=7000, deadline=None, derandomize=True, database=None)
+@settings(max_examples=3500, deadline=None, derandomize=True, database=None)
 @given(cell=cells(most=10))
 def test_std_is_proved_or_bounded_widely(cell: dict[str, Any]) -> None:
     compare_std(cell)

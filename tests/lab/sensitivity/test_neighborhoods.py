@@ -26,7 +26,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 @pytest.mark.parametrize("query", ["median", "mean", "var", "sum", "quantile:0.75"])
 def test_local_and_global_values_agree_with_the_algorithms(query: str, cell: dict[str, Any]) -> None:

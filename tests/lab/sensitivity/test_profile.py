@@ -36,6 +36,7 @@ def test_rows_are_the_calls(moves: Any) -> None:
         assert (row["value"], row["exact"]) == (found.value, found.exact)
 
 
+@pytest.mark.deep
 def test_no_line_falls_and_local_stays_below_global() -> None:
     rows = sens.sensitivity_profile(UNIVERSE, UNIVERSE[:6], queries=QUERIES).to_pylist()
     lines: dict[tuple[str, str, str], list[float]] = {}

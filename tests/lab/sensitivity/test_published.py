@@ -18,7 +18,7 @@ def name_of(table: dict[str, Any]) -> str:
     return "-".join(str(table[key]) for key in ("scope", "neighbors", "universe", "size", "distance"))
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("table", TABLES, ids=name_of)
 def test_published_sensitivities(table: dict[str, Any]) -> None:
     relation, size, distance = table["neighbors"], table["size"], table["distance"]

@@ -71,7 +71,7 @@ def check_brute(query: str, relation: str, grid: tuple[float, ...], largest: int
             assert made[k] <= (grid[-1] - grid[0]) ** (2 if query == "var" else 1)
 
 
-@pytest.mark.each(3)
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("query", QUERIES)
 def test_brute_force_never_beats_what_is_claimed(query: str, relation: str) -> None:

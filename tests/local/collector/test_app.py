@@ -49,6 +49,7 @@ def test_reports_are_stored_counted_and_estimated(store: str) -> None:
         assert one["adversarial_lower"] <= one["lower"] <= one["upper"] <= one["adversarial_upper"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "protocol",
     [
@@ -105,6 +106,7 @@ def test_one_id_may_be_used_in_two_tasks(store: str) -> None:
             assert service.post(body, task=task.manifest.task).status_code == 200
 
 
+@pytest.mark.deep
 def test_many_at_once_are_each_counted_once(store: str) -> None:
     task, rng = task_of(), Rng.seeded(5)
     bodies = [reports_of(task, ["tea"], rng) for _ in range(150)]
@@ -389,6 +391,7 @@ _HOSTILE = (
 )
 
 
+@pytest.mark.deep
 def test_hostile_requests_are_refused_and_the_service_stays_up(store: str) -> None:
     task, rng = task_of(), Rng.seeded(11)
     with running(store, [task]) as service:

@@ -30,6 +30,7 @@ def _chunk(number: int) -> Chunk:
     return Chunk(bytes([number]) * 16, bytes([number]))
 
 
+@pytest.mark.deep
 def test_what_is_appended_comes_back_with_its_counts(url: str) -> None:
     store = Store.open(url)
     first, second = store.add_task("a", "manifest a", "0"), store.add_task("b", "manifest b", "0")
@@ -94,6 +95,7 @@ def test_unknown_tasks_and_changed_manifests_are_refused(url: str) -> None:
     store.close()
 
 
+@pytest.mark.deep
 def test_a_collector_serves_from_either_store(url: str) -> None:
     task, rng = task_of(), Rng.seeded(3)
     with_tokens(url)
@@ -201,6 +203,7 @@ def test_the_store_is_for_its_owner_only(tmp_path: Path) -> None:
     assert (tmp_path / "reports.db").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.deep
 def test_a_program_that_looks_and_leaves_takes_no_log_away(tmp_path: Path) -> None:
     """SQLite's locks fall when a process closes any descriptor of the file: then another one removes the log in use."""
     path = str(tmp_path / "reports.db")

@@ -27,7 +27,7 @@ def coverage(how: str, own: int | float, n: int, p: float, q: float, confidence:
     return float(law @ held), float(law.max())
 
 
-@pytest.mark.each(11)
+@pytest.mark.deep
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize(("p", "q"), COINS)
 @pytest.mark.parametrize(("how", "n", "slack"), [
@@ -44,6 +44,7 @@ def test_shares_of_every_size(how: str, n: int, slack: float, p: float, q: float
         assert found <= confidence + slack + 2.1 * step, own
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_without_coins_the_ends_are_quantiles_of_the_beta_law(n: int) -> None:
     """Clopper and Pearson 1934 for every count, those of none and all among them, by SciPy."""

@@ -25,6 +25,7 @@ SHAPES: dict[str, Draw] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", [0.2, 1, 4])
 @pytest.mark.parametrize("bins", [2, 7, 64])
 def test_sums_of_cells_are_the_shares_below(epsilon: float, bins: int) -> None:
@@ -155,7 +156,6 @@ def test_a_value_that_all_share_is_placed_within_a_few_bins() -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.each(2)
 @pytest.mark.parametrize("edge", [0.0, 0.999])
 def test_means_at_the_edge_of_their_bins_are_covered_and_no_more_than_one_sided(edge: float) -> None:
     """Answers half a bin off their middles, of 4 bins: two-sided noise beside it would cover (1 + c) / 2. 5 deviations."""

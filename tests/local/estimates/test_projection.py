@@ -41,6 +41,7 @@ def estimates(shape: str, runs: int) -> tuple[np.ndarray[Any, Any], list[Frequen
     return counts / REPORTS, several
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("shape", "least", "most"), [
     ("equal", 0.0, 0.3), ("half of them", 0.3, 0.75), ("falling as 1 / i", 0.9, 1.08), ("falling as 1 / i^2", 0.9, 1.05),
     ("one", 0.99, 1.01),

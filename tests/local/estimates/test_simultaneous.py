@@ -12,7 +12,7 @@ from sordino.core.noise.rng import Rng
 LABELS = [f"label {i}" for i in range(20)]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_all_labels_hold_at_once_as_often_as_promised(about: str) -> None:
     """20 labels, 400 rounds: each by itself fails for some label in most rounds; together in about 5%; 4.5 deviations."""

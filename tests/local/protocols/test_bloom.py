@@ -36,6 +36,7 @@ def test_erlingsson_2014_both_epsilons(hashes: int) -> None:
         assert made.epsilon == pytest.approx(Rappor(range(20), f=f, p=p, q=q).epsilon)
 
 
+@pytest.mark.deep
 def test_no_two_labels_of_any_cohort_pass_the_claims() -> None:
     """Every report of 5 bits, every pair of 4 labels and none, every cohort, in exact fractions; first and second round."""
     made = small(4, bits=5, hashes=2, cohorts=3)

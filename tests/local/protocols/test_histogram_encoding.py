@@ -147,6 +147,7 @@ def law_of_number(ratio: Fraction, bit: int, limit: int) -> list[Fraction]:
     return [ratio ** (limit - 1 + bit) / (1 + ratio), *inner, ratio ** (limit - bit) / (1 + ratio)]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "4"])
 def test_she_numbers_have_the_law_whose_ratio_is_its_epsilon(epsilon: str) -> None:
     """Chi-square of 200,000 numbers for each bit in cells of 20 or more; a false alarm once in 10^7 (6.5 deviations)."""

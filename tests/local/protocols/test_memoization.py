@@ -78,6 +78,7 @@ def channel(rounds: Memoized, value: int) -> dict[int, Fraction]:
     return law
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("make", [GRR, SUE, OUE])
 @pytest.mark.parametrize(("ever", "once"), [(2, 1), ("0.7", "0.2"), (5, "4.9"), (3, "1e-3")])
 def test_one_report_reveals_at_most_its_claim(make: type[GRR], ever: Number, once: Number) -> None:
@@ -124,7 +125,7 @@ def test_a_batch_of_second_rounds_has_the_law_of_single_ones(name: str) -> None:
         assert abs(count - n * chance) < 5.4 * (n * chance * (1 - chance)) ** 0.5
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ROUNDS)
 def test_the_estimate_over_devices_is_unbiased(name: str) -> None:
     """3,000 devices through both rounds; each share within 5 deviations: false alarm 14 * 6e-7 < 1e-5 a protocol."""

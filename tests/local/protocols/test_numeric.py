@@ -47,6 +47,7 @@ def runs_of(mean: Mean, t: float, n: int, runs: int, seed: int) -> np.ndarray:
     return (np.array(found) - middle) / half
 
 
+@pytest.mark.deep
 @EVERY
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_one_report_has_the_stated_mean_and_variance(method: str, epsilon: float) -> None:
@@ -71,7 +72,7 @@ def test_mse_over_formula_in_20000_runs(method: str) -> None:
         assert 0.9 < np.mean(errors**2) / (formula(method, 1, t) / 50) < 1.1
 
 
-@pytest.mark.each(10)
+@pytest.mark.deep
 @EVERY
 @pytest.mark.parametrize("about", ["respondents", "population"])
 def test_mean_intervals_cover(method: str, about: str) -> None:
@@ -175,6 +176,7 @@ def test_li_2020_smoothed_iteration_finds_the_shape() -> None:
         found.quantile(2)
 
 
+@pytest.mark.deep
 def test_norm_sub_is_the_nearest_point_of_the_simplex() -> None:
     """No point of the simplex, of 2,000 drawn, is nearer; clip-and-renormalise never is."""
     rng = Rng.seeded(3)

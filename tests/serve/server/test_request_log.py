@@ -252,6 +252,7 @@ def test_a_statement_takes_its_thread_until_its_answer_leaves(tmp_path: Path, mo
             assert asked.result() is not None
 
 
+@pytest.mark.deep
 def test_alerts_and_dashboard_read_what_is_measured(server: Served) -> None:
     server.ask()
     text = server.send("GET", "/metrics", who=None).text

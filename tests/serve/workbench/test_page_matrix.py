@@ -216,7 +216,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Person, P
         yield ana, person_of(server, "ola")
 
 
-@pytest.mark.each(7)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "number", ["99999999999999999999", "-99999999999999999999", "-1", "0", "1" * 5000, "1e9", "%F1"]
 )

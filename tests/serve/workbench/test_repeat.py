@@ -118,7 +118,7 @@ def check(site: tuple[Served, Person, str], charge: str, monkeypatch: pytest.Mon
         assert [(o.name, o.mechanism) for o in made.outputs] == [(o.name, o.mechanism) for o in first.outputs]
 
 
-@pytest.mark.each(8)
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_in_sql_is_exported_and_repeated(
     site: tuple[Served, Person, str], kind: str, monkeypatch: pytest.MonkeyPatch

@@ -67,7 +67,7 @@ def test_an_evaluation_against_a_file_is_that_against_its_rows(tmp_path: Path) -
         synth.evaluate(model, against=tmp_path / "none.csv", non_private=True)
 
 
-@pytest.mark.each(4)
+@pytest.mark.deep
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 1, "delta": "1e-9"}, {"rho": "0.1"}], ids=str)
 def test_a_private_evaluation_is_one_release_of_distances_at_its_whole_loss(loss: dict[str, Any]) -> None:
     model = synth.fit(small_source(), epsilon=5, delta="1e-9", rng=sd.Rng.seeded(2))

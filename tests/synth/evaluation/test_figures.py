@@ -77,6 +77,7 @@ def parts_of(made: Evaluation) -> tuple[Workload, Correlations, Prediction]:
     return made.workload, made.correlations, made.prediction
 
 
+@pytest.mark.deep
 def test_private_and_open_figures_agree_without_noise(both: Both) -> None:
     """At an epsilon of a million noise is none, so what goes through the Queryable is what rows give."""
     table, model, path = both
@@ -157,6 +158,7 @@ def test_an_evaluation_only_queries_and_its_parts_cost_the_whole(
     assert wholes
 
 
+@pytest.mark.deep
 def test_costs_name_each_part_once_and_the_total(both: Both) -> None:
     table, model, _ = both
     made = sd.synth.evaluate(model, against=protected(table), epsilon=1, rows=1000, **PARTS)
@@ -206,6 +208,7 @@ def test_an_evaluation_is_drawn(both: Both) -> None:
     assert "2 columns" in spec
 
 
+@pytest.mark.deep
 def test_correlations_see_what_is_there(both: Both) -> None:
     _, model, path = both
     made = sd.synth.evaluate(model, against=path, non_private=True, correlations=True, rows=2000).correlations
@@ -233,6 +236,7 @@ def test_a_score_learns_and_tests(both: Both) -> None:
     assert 0.85 < found.reference.accuracy <= 1
 
 
+@pytest.mark.deep
 def test_the_question_of_a_score_is_the_scorecard(both: Both) -> None:
     """DuckDB adds the points as the scorecard does: noise of scale 1e-6 leaves the counts as they are."""
     table, model, _ = both
@@ -271,6 +275,7 @@ def test_rows_are_drawn_for_a_condition_in_words(both: Both) -> None:
         model.sample(2, where="age > 60; town")
 
 
+@pytest.mark.deep
 def test_a_scorecard_that_can_guess_one_side_only_is_evaluated_and_charged_once() -> None:
     """Its other guess is no possible key, so the answer has no row of it: that count is 0."""
     rows = pa.table({"age": [i % 50 for i in range(800)], "sex": ["f", "m"] * 400})

@@ -267,6 +267,7 @@ def _cells(values: Any) -> tuple[Codes, Any]:
     return codes, np.resize(means, 8)
 
 
+@pytest.mark.deep
 def test_quantiles_and_differences_hold_with_noise() -> None:
     """Of 300 noisy releases, intervals of each quantile hold the true one, and no difference of equal rows is seen."""
     column = model_column("pay", DOMAIN)

@@ -60,6 +60,7 @@ def write(place: Path, text: str, encoding: str = "utf-8") -> Path:
     return place
 
 
+@pytest.mark.deep
 def test_a_german_export_is_read(tmp_path: Path) -> None:
     table, record = run(
         write(tmp_path / "de.csv", GERMAN), delimiter=";", null=("Alter=-9",), true=("J",), false=("N",)
@@ -344,6 +345,7 @@ def test_what_cannot_be_read_says_what_can(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.deep
 def test_an_imported_table_is_asked(tmp_path: Path) -> None:
     run(write(tmp_path / "de.csv", GERMAN), delimiter=";", null=("Alter=-9",), true=("J",), false=("N",))
     domain = sd.Domain({"Kosten": sd.Real(0, 5000, resolution="0.01"), "Privat": sd.Boolean()})

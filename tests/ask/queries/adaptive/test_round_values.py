@@ -84,7 +84,7 @@ def is_in(one: RoundSet, name: str, step: int) -> bool:
     return abs(near - round(near)) < 1e-9
 
 
-@pytest.mark.each(8)
+@pytest.mark.deep
 @pytest.mark.parametrize("name", EDGES)
 def test_sets_are_nested_or_apart_and_counted_as_they_are_named(name: str) -> None:
     low, high = EDGES[name][0], min(EDGES[name][0] + 3_000, EDGES[name][-1])
@@ -139,6 +139,7 @@ def count_on(engine: Any, names: Sequence[str] = tuple(EDGES)) -> dict[str, Any]
     return {name: t.encode(c, DOMAIN) for name, t, c in zip(names, tables, counts, strict=True)}
 
 
+@pytest.mark.deep
 def test_duckdb_finds_the_smallest_set_of_each_value() -> None:
     found = count_on(engine_of(table(400), DOMAIN))
     for name in EDGES:

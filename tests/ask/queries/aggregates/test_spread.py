@@ -105,7 +105,7 @@ def test_intervals_cover(mean: int, spread: int, asked: Any, loss: dict[str, Any
         assert coverage(draw_spread(plan, x, y, runs, rows), truth(asked.aggregate, x, y)) >= least, rows
 
 
-@pytest.mark.each(7)
+@pytest.mark.deep
 @pytest.mark.parametrize("neighbors", ["add_remove", "replace"])
 @pytest.mark.parametrize("loss", [*LOSSES, {"epsilon": 20}], ids=str)
 @pytest.mark.parametrize("rows", [5, 5000])
@@ -144,7 +144,7 @@ def test_plans_state_an_error_that_holds(mean: int, spread: int, loss: dict[str,
     assert people(loss=loss).plan(variance("x"), **loss).error(0.95) is None
 
 
-@pytest.mark.each(7)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("laws", "weights"),
     [
@@ -241,6 +241,7 @@ def test_through_ask_with_groups_and_missing_cells() -> None:
         assert values == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.deep
 def test_a_release_reads_back_as_it_was() -> None:
     x, y = columns(200, 40, 20)
     for asked in ASKED:
@@ -251,7 +252,7 @@ def test_a_release_reads_back_as_it_was() -> None:
         assert all(e >= 0 for e in estimate.errors(0.95))
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(("asked", "most"), [(variance("x"), 2500), (std("x"), 50), (covariance("x", "y"), 1250)])
 def test_estimates_stay_within_what_is_possible(asked: Any, most: float) -> None:
     nothing = np.zeros(0)
@@ -268,7 +269,7 @@ def test_a_constant_column_has_no_variance_whatever_the_noise() -> None:
     assert estimate.intervals(0.95) == [(0.0, 0.0)] * 5
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), -float("inf"), None, 1e308, -0.0])
 def test_one_odd_row_does_not_change_the_class_of_the_answer(poison: Any) -> None:
     domain = sd.Domain({"x": sd.Real(0, 100, resolution=0.01), "y": sd.Integer(-20, 30)})

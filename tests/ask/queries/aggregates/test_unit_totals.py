@@ -67,7 +67,7 @@ def test_every_row_of_a_unit_is_in_its_total_whatever_the_cap(seed: int, low: in
     assert ask(rows, S.group_by("c").agg(total), unit) == [by_key]
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(4))
 def test_other_aggregates_beside_a_total_count_the_same_rows_as_without(seed: int) -> None:
     rows, unit = rows_of(seed), PrivacyUnit("id", None, 2, 2)

@@ -113,6 +113,7 @@ def test_a_tree_with_shared_branches_cannot_run_for_ever() -> None:
         sd.sum(x)
 
 
+@pytest.mark.deep
 def test_a_deep_tree_is_refused_without_recursion() -> None:
     x = col("i")
     for _ in range(20_000):

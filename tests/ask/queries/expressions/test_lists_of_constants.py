@@ -52,7 +52,7 @@ def test_a_list_says_what_comparisons_one_by_one_say(seed: int, sizes: tuple[int
         assert counts[place : place + 3] == counts[place + 3 : place + 6], place
 
 
-@pytest.mark.each(2)
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("of", "values"),
     [

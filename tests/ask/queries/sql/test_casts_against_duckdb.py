@@ -63,7 +63,7 @@ _TRIED = [(place, tuple(_EXPRESSIONS[i::3])) for i, place in enumerate(_PLACES[:
 _ALL = [pytest.param(place, tuple(_EXPRESSIONS), marks=pytest.mark.deep) for place in _PLACES[:3]]
 
 
-@pytest.mark.each(5)
+@pytest.mark.deep
 @pytest.mark.parametrize(("place", "expressions"), [*_TRIED, *_ALL], ids=lambda v: v if isinstance(v, str) else len(v))
 def test_a_cast_rounds_by_the_type_of_its_column(place: str, expressions: tuple[str, ...]) -> None:
     held = protect(_TABLE, _DOMAIN, budget=sd.PureDP(10**12), name="data")

@@ -83,6 +83,7 @@ def test_a_form_of_a_row_is_priced(tables: dict[str, sd.Curator], name: str, for
     assert name in found
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("name", "form"), [(n, f) for n, (f, _) in AGGREGATE_FORMS.items()])
 def test_an_aggregate_is_priced(tables: dict[str, sd.Curator], name: str, form: str) -> None:
     text = f"SELECT {form} FROM people"

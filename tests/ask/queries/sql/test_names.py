@@ -60,6 +60,7 @@ def plainly(text: str) -> pa.Table:
 SWAPPED = "SELECT sex AS educ, educ AS sex, COUNT(*) AS n FROM pums GROUP BY sex, educ"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "after",
     [
@@ -87,7 +88,7 @@ def test_a_column_goes_before_an_alias_where_sql_says_so(people: Any, after: str
 ITEMS = ["COUNT(*) AS c", "sex AS m", "SUM(age) AS s", "educ"]
 
 
-@pytest.mark.each(10)
+@pytest.mark.deep
 @pytest.mark.parametrize("items", list(itertools.permutations(ITEMS)), ids=lambda i: " ".join(x.split()[-1] for x in i))
 def test_every_view_of_an_answer_has_the_columns_as_select_orders_them(people: Any, items: tuple[str, ...]) -> None:
     text = f"SELECT {', '.join(items)} FROM pums GROUP BY sex, educ"
@@ -152,7 +153,7 @@ UNNAMED = [
 ]
 
 
-@pytest.mark.each(10)
+@pytest.mark.deep
 @pytest.mark.parametrize("item", UNNAMED)
 def test_a_column_without_as_has_duckdbs_name(people: Any, item: str) -> None:
     """Whatever else stands beside it, with keys and without."""
@@ -182,6 +183,7 @@ def test_the_order_of_columns_is_no_part_of_the_question(people: Any) -> None:
     assert one.identity() == other.identity()
 
 
+@pytest.mark.deep
 def test_group_by_keys_have_names(people: Any) -> None:
     d = col("d")
     for question, names in (

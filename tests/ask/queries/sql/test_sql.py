@@ -322,6 +322,7 @@ HUGE = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.attack("exhaust the reader of questions")
 @pytest.mark.each(11)
 @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE.keys())
@@ -366,6 +367,7 @@ def test_a_statement_begins_where_it_stands_in_the_whole_text(parts: list[str]) 
         assert "\n".join([lines[line][column:], *lines[line + 1 :]]).startswith(one[0])
 
 
+@pytest.mark.deep
 def test_each_character_of_a_batch_is_lexed_a_few_times_however_many_statements_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -161,6 +161,7 @@ def test_a_release_of_dates_comes_back_from_json_and_as_columns(flights: Any) ->
     assert kept.table["date"].to_pylist() == [datetime.date(2013, 1, 5)]
 
 
+@pytest.mark.deep
 def test_weeks_between_two_days_are_duckdbs() -> None:
     middle = datetime.datetime(2013, 6, 5)
     hours = [(first, first + 25 * apart) for first in (0, 5, 40, 100, 167) for apart in range(-40, 41)]

@@ -33,7 +33,7 @@ def curator() -> sd.Curator:
     return protect(table, sd.Domain({"n": sd.Integer(0, 14), "x": sd.Real(0, 4, resolution=0.5)}), name="t")
 
 
-@pytest.mark.each(8)
+@pytest.mark.deep
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_each_dialect_divides_as_it_does(dialect: str, curator: sd.Curator) -> None:
     text = (
@@ -92,7 +92,6 @@ def random_query(rng: random.Random) -> str:
 
 
 @pytest.mark.deep
-@pytest.mark.each(17)
 @pytest.mark.parametrize("seed", range(15))
 def test_what_is_whole_is_what_postgresql_says(seed: int, postgres_server: postgres.Server) -> None:
     """DuckDB gives PostgreSQL's answer to the cut text, in rows, aggregates, windows, WITH, unions and sub-queries."""

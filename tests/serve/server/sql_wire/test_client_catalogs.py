@@ -349,6 +349,7 @@ def test_asyncpg_asks_through_a_pool(port: Port) -> None:
     assert asyncio.run(ask()) == expected
 
 
+@pytest.mark.deep
 def test_ibis_reads_the_schema_and_asks(port: Port) -> None:
     ibis = pytest.importorskip("ibis")
     options = port.options()
@@ -402,6 +403,7 @@ def test_whole_numbers_divide_as_in_postgresql(
         ] == cursor.fetchall()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("key", "expected"),
     [

@@ -60,6 +60,7 @@ def test_psql_describes_the_declaration(port: SqlPort) -> None:
     assert "SSL connection" in done.stdout
 
 
+@pytest.mark.deep
 def test_psql_asks_and_says_what_it_cost(port: SqlPort) -> None:
     before = epsilon_left(port)
     text = f"SET sordino.epsilon = 0.1;\nSET sordino.intervals = on;\n{COUNT};\nEXPLAIN {COUNT};\n"
@@ -116,6 +117,7 @@ print([(one.ntuples, one.ftype(1)) for one in answers])
 """
 
 
+@pytest.mark.deep
 def test_a_described_statement_costs_nothing_and_keeps_its_columns(port: SqlPort) -> None:
     stated = psycopg.conninfo.make_conninfo(**port.options(options="-c sordino.epsilon=0.01"))
     for times in (0, 2):
