@@ -83,7 +83,6 @@ def truncate(path: Path, _: Path) -> None:
 MOVES: list[Callable[[Path, Path], None]] = [roll_back, delete, swap, edit, truncate]
 
 
-@pytest.mark.deep
 @pytest.mark.attack(
     "roll back, delete, swap or edit the account",
     source="Haeberlen, Pierce, Narayan 2011, privacy budget attacks",

@@ -40,7 +40,6 @@ def write(path: Path, values: Any, *, rows: int = 10**6) -> Path:
     return path
 
 
-@pytest.mark.deep
 @pytest.mark.attack(
     "move a sum of floats by more than its sensitivity",
     source="Casacuberta, Shoemate, Vadhan, Wagaman 2022, Widespread underestimation of sensitivity",

@@ -13,7 +13,6 @@ from protecting import protect
 _DOMAIN = sd.Domain({"n": sd.Integer(0, 9)})
 
 
-@pytest.mark.deep
 def test_a_plan_says_before_the_charge_that_this_machine_never_saw_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

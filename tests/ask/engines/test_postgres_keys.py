@@ -95,7 +95,6 @@ def test_keys_show_as_they_are_grouped(
         held.close()
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("how", ["weighted", "threshold"])
 def test_text_of_fixed_width_has_no_blanks_at_its_end(how: str, postgres_database: str) -> None:
     fill(postgres_database, rows_of(["oslo", "alta  ", " alta"]), kind="CHAR(6)")

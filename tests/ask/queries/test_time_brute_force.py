@@ -112,7 +112,6 @@ def test_all_neighbors_of_small_tables(tables: dict[tuple[Any, ...], Any], relat
     assert all(reached[place] for place in (0, 1, 6, 7, 8)), reached  # the bound is no larger than needed
 
 
-@pytest.mark.deep
 def test_units_with_several_rows() -> None:
     """A unit of two rows comes or goes: at most two rows' worth."""
     unit = PrivacyUnit("u", max_rows=2)

@@ -11,7 +11,6 @@ import pytest
 _ASK = ("ask", "SELECT COUNT(*) AS n FROM people", "--epsilon", "0.1")
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(
     ("old", "new", "amendable"),
     [

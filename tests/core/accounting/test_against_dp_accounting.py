@@ -38,7 +38,6 @@ def test_d14_between_the_optimistic_and_the_pessimistic_estimate(event: Event, t
         assert ends[0] * (1 - 1e-9) <= found <= ends[1] * 1.001
 
 
-@pytest.mark.deep
 def test_d14_it_is_not_never_below() -> None:
     """One case is enough to show why the sentence had to go: ours is below the pessimistic estimate."""
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")

@@ -44,7 +44,6 @@ def test_shares_of_every_size(how: str, n: int, slack: float, p: float, q: float
         assert found <= confidence + slack + 2.1 * step, own
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_without_coins_the_ends_are_quantiles_of_the_beta_law(n: int) -> None:
     """Clopper and Pearson 1934 for every count, those of none and all among them, by SciPy."""

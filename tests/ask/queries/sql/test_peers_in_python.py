@@ -172,7 +172,7 @@ OTHERS: list[tuple[str, Any, str]] = [
 ALL = [("adult", *pair) for pair in ADULT] + OTHERS
 
 
-@pytest.mark.deep
+@pytest.mark.each(9)
 @pytest.mark.parametrize(("table", "question", "text"), ALL, ids=[text[:90] for _, _, text in ALL])
 def test_a_question_in_python_is_answered_as_duckdb_does(table: str, question: Any, text: str) -> None:
     release = open_table(table).ask(question, epsilon=10_000, delta="1e-6")

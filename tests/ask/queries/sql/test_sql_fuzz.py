@@ -108,7 +108,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.deep
+@pytest.mark.each(2)
 @pytest.mark.parametrize("kind", TEXTS)
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(st.data())
