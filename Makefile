@@ -65,19 +65,23 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 # mypy takes most of a minute on one core, so it runs beside the tests, and what it says comes after theirs.
+# $(call test_and_check,WHAT MYPY READS,THE OPTIONS OF PYTEST)
+define test_and_check
+@types=$$(mktemp); $(BIN)/mypy $(1) >"$$types" 2>&1 & checking=$$!; \
+trap 'kill $$checking 2>/dev/null; rm -f "$$types"' EXIT; trap 'exit 130' INT TERM; \
+$(BIN)/pytest $(SPREAD) $(2); tested=$$?; \
+wait $$checking; checked=$$?; \
+echo "mypy:"; cat "$$types"; \
+test $$tested -eq 0 && test $$checked -eq 0
+endef
+
 test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@types=$$(mktemp); $(BIN)/mypy $(TYPED) >"$$types" 2>&1 & checking=$$!; \
-	trap 'kill $$checking 2>/dev/null; rm -f "$$types"' EXIT; trap 'exit 130' INT TERM; \
-	$(BIN)/pytest $(SPREAD) -m "not deep" --durations=10 $(DOCTESTS) src tests $(EXAMPLES) $(PROSE); tested=$$?; \
-	wait $$checking; checked=$$?; \
-	echo "mypy:"; cat "$$types"; \
-	test $$tested -eq 0 && test $$checked -eq 0
+	$(call test_and_check,$(TYPED),-m "not deep" --durations=10 $(DOCTESTS) src tests $(EXAMPLES) $(PROSE))
 
 test-deep: $(STAMP)
-	$(BIN)/mypy
-	$(BIN)/pytest $(SPREAD) -m deep tests
+	$(call test_and_check,,-m deep tests)
 
 attacks: $(STAMP)
 	$(BIN)/pytest $(SPREAD) -m attack $$($(BIN)/python scripts/list_attacks.py --files)

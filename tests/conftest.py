@@ -147,6 +147,21 @@ LONG = (
     "tests/reporting/test_risks.py",
     "tests/synth/test_pair_forest.py",
 )
+# Those whose deep tests take a minute or more: at the end of a run one worker would be at them alone.
+LONG_DEEP = (
+    "tests/core/ledger/test_under_fire.py",
+    "tests/core/ledger/test_shares.py",
+    "tests/serve/server/test_server_kill.py",
+    "tests/privacy/test_neighbors.py",
+    "tests/synth/test_interval_coverage.py",
+    "tests/synth/test_reference_numbers.py",
+    "tests/models/test_median_lines.py",
+    "tests/ask/curator/test_priced_is_answered.py",
+    "tests/core/estimates/test_interval_bench.py",
+    "tests/attacks/test_noise_timing.py",
+    "tests/ask/engines/test_postgres_extremes.py",
+    "tests/answers/test_right_answers.py",
+)
 
 
 _TAKES_SPARK = re.compile(r'usefixtures\("spark"\)|^def \w+\([^)]*\bspark: ', re.MULTILINE)
@@ -229,14 +244,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the tests of a worker by their shares."""
     label_attacks(items)
     # With --no-loadscope-reorder pytest-xdist hands out shares in the order of their first tests.
     if "PYTEST_XDIST_WORKER" in os.environ:
         tests = Counter(name_share(item.nodeid) for item in items)
-        rest = sorted((share for share in tests if share not in LONG), key=lambda share: (-tests[share], share))
-        place = {share: number for number, share in enumerate([*LONG, *rest])}
+        # The machine of Spark and the mutants come first in both runs.
+        long = tuple(dict.fromkeys((*LONG[:6], *LONG_DEEP, *LONG))) if config.option.markexpr == "deep" else LONG
+        rest = sorted((share for share in tests if share not in long), key=lambda share: (-tests[share], share))
+        place = {share: number for number, share in enumerate([*long, *rest])}
         # Of two files in one share the names decide: each worker has collected them in an order of its own.
         items.sort(key=lambda item: (place[name_share(item.nodeid)], item.nodeid.partition("::")[0]))
 

@@ -47,7 +47,7 @@ def test_reference_distances_are_reached(epsilon: str, two_way: float, three_way
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("epsilon", ["0.01", "0.07", "0.3", "1", "10"])
+@pytest.mark.parametrize("epsilon", ["0.01", "0.1", "1", "10"])
 def test_never_worse_than_independence_at_the_full_budget(epsilon: str) -> None:
     """Means of 8 seeds: at most 3% or .002 above, and two standard errors."""
     domain, keys = adult_keys()

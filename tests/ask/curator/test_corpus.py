@@ -268,10 +268,10 @@ def test_a_text_is_answered_as_by_duckdb_or_refused_with_its_reason(
     assert (found == "") == (text.state != "wrong"), found
 
 
-@pytest.mark.each(263)
+@pytest.mark.each(131)
 @pytest.mark.parametrize(
     "text",
-    [t for t in TEXTS if t.state in ("answered", "keys", "named")],
+    [t for t in TEXTS[::2] if t.state in ("answered", "keys", "named")],
     ids=lambda text: text.style.replace(" ", "-"),
 )
 def test_replicates_of_a_text_are_of_its_answer(text: Text, shop: Any) -> None:

@@ -109,6 +109,6 @@ def run(spark: SparkSession, url: str, directory: Path, seed: int, each: int) ->
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(200, 202))
+@pytest.mark.parametrize("seed", [200])
 def test_three_engines_say_the_same(seed: int, spark: SparkSession, postgres_database: str, tmp_path: Path) -> None:
     assert sum(run(spark, postgres_database, tmp_path, seed, 2).values()) > 12

@@ -103,7 +103,7 @@ def test_random_questions_have_the_answers_of_duckdb(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", range(100, 110))
+@pytest.mark.parametrize("seed", range(100, 105))
 def test_many_random_questions_have_the_answers_of_duckdb(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     run(spark, tmp_path, seed, 30)
 

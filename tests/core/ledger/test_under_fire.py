@@ -123,6 +123,6 @@ def test_800_disks_that_fail_or_lose_their_power(seed: int, watch: Watch, tmp_pa
 
 
 @pytest.mark.deep
-def test_300_killed_spenders_of_a_server(watch: Watch, postgres_server: Server) -> None:
+def test_150_killed_spenders_of_a_server(watch: Watch, postgres_server: Server) -> None:
     make = partial(name_server_ledger, f"{postgres_server.url}/postgres")
-    watch(kill_spenders, 300, seed=1, make=make, kinds=LINES, points=300)
+    watch(kill_spenders, 150, seed=1, make=make, kinds=LINES, points=150)

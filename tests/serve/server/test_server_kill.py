@@ -109,8 +109,8 @@ def kill_often(tmp_path: Path, token: str, servers: Servers, *, kills: int, seed
 
 
 @pytest.mark.deep
-def test_two_hundred_kills_lose_double_and_forget_nothing(
+def test_a_hundred_kills_lose_double_and_forget_nothing(
     tmp_path: Path, project: tuple[Path, str], servers: Servers
 ) -> None:
-    answered = kill_often(tmp_path, project[1], servers, kills=200, seed=16)
-    assert answered > 100  # else the kills hit nothing but starts
+    answered = kill_often(tmp_path, project[1], servers, kills=100, seed=16)
+    assert answered > 50  # else the kills hit nothing but starts

@@ -89,7 +89,7 @@ def coverage(estimate: Any, true: float) -> float:
 @pytest.mark.each(33)
 @pytest.mark.parametrize(
     ("loss", "runs"),
-    [(LOSSES[1], 200), (LOSSES[2], 200), *(pytest.param(loss, 5_000, marks=pytest.mark.deep) for loss in LOSSES)],
+    [(LOSSES[1], 200), (LOSSES[2], 200), *(pytest.param(loss, 2_500, marks=pytest.mark.deep) for loss in LOSSES)],
     ids=str,
 )
 @pytest.mark.parametrize("asked", ASKED, ids=lambda a: a.aggregate.statistic)
