@@ -134,9 +134,10 @@ class Place:
 
     def word(self, words: str) -> str:
         """Return the place of the first of a word in the text."""
-        first = words.split()[0].upper()
+        first = words.upper().split()[:1]
         for token in _tokens(self._text):
-            if token.text.upper().split()[:1] == [first]:
+            # A name of blanks alone has no word.
+            if first and token.text.upper().split()[:1] == first:
                 return self._format(token.start)
         return ""
 
