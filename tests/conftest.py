@@ -147,8 +147,13 @@ LONG = (
     "tests/reporting/test_risks.py",
     "tests/synth/test_pair_forest.py",
 )
-# Those whose deep tests take a minute or more: at the end of a run one worker would be at them alone.
+# What comes first among the deep tests: those that fork, and files of few tests that take a minute or more.
 LONG_DEEP = (
+    "spark",
+    "tests/test_mutants.py",
+    "tests/test_forks.py",
+    "tests/series/test_state.py",
+    "tests/core/ledger/test_concurrency.py",
     "tests/core/ledger/test_under_fire.py",
     "tests/core/ledger/test_shares.py",
     "tests/serve/server/test_server_kill.py",
@@ -250,8 +255,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # With --no-loadscope-reorder pytest-xdist hands out shares in the order of their first tests.
     if "PYTEST_XDIST_WORKER" in os.environ:
         tests = Counter(name_share(item.nodeid) for item in items)
-        # The machine of Spark and the mutants come first in both runs.
-        long = tuple(dict.fromkeys((*LONG[:6], *LONG_DEEP, *LONG))) if config.option.markexpr == "deep" else LONG
+        long = tuple(dict.fromkeys((*LONG_DEEP, *LONG))) if config.option.markexpr == "deep" else LONG
         rest = sorted((share for share in tests if share not in long), key=lambda share: (-tests[share], share))
         place = {share: number for number, share in enumerate([*long, *rest])}
         # Of two files in one share the names decide: each worker has collected them in an order of its own.

@@ -159,7 +159,7 @@ TABLES = {
 
 @pytest.mark.deep
 @pytest.mark.parametrize("draws", DRAWS)
-@pytest.mark.parametrize("level", [F(0), F(1, 2), F(9, 10)], ids=str)
+@pytest.mark.parametrize("level", [F(0), F(1, 2), F(9, 10), F(1)], ids=str)
 @pytest.mark.parametrize("name", TABLES)
 def test_draws_have_the_law_whatever_was_counted_first(name: str, level: Fraction, draws: int) -> None:
     """Direct counts, and bins of 9, 3 and 1 steps refined as the draws ask for: both follow the definition."""

@@ -288,7 +288,8 @@ def test_unknown_names_say_what_is_near() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['SELECT "a\nb" FROM adult', "SELECT 'a\nb' FROM adult", 'SELECT COUNT(*) FROM "a\nb"']
+    "text",
+    ['SELECT "a\nb" FROM adult', "SELECT 'a\nb' FROM adult", 'SELECT COUNT(*) FROM "a\nb"', '" "', "' '", '" \t"'],
 )
 def test_messages_stay_one_line_whatever_the_text(text: str) -> None:
     with pytest.raises(QuestionRefused) as refusal:
