@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -32,10 +33,13 @@ from sordino.ask.queries.moment_matrix import (
 from sordino.ask.queries.queryable import Queryable
 from sordino.ask.queries.question_records import question_from_json, question_to_json
 from sordino.core.errors import QuestionRefused, UnknownName
+from sordino.core.estimates.noisy import Noisy
 from sordino.core.loss import PureDP
 from sordino.core.neighbors import Neighbors, Relation
+from sordino.core.noise.laws import ContinuousLaw, DiscreteGaussian, DiscreteLaplace
+from sordino.core.noise.staircase import best_staircase
 from sordino.core.release import Release
-from sordino.models.moments import Floats, join_moments, read_moments
+from sordino.models.moments import Floats, join_moments, moments_of, read_moments
 from sordino.models.moments import NoisyMoments as Moments
 
 DOMAIN = sd.Domain(
@@ -314,6 +318,40 @@ def test_every_vector_stays_within_the_session() -> None:
     curator = protect(rows(), DOMAIN, budget=PureDP(10))
     curator.ask(question("a b"), epsilon=10)
     assert curator.remaining == PureDP(0)
+
+
+@dataclass(frozen=True)
+class ForeignLaw:
+    """A law from outside, whose name says nothing of its tails."""
+
+    variance_of_steps: float
+    laplace_scale: float | None
+
+    def variance(self) -> float:
+        return self.variance_of_steps
+
+    def continuous(self) -> ContinuousLaw:
+        return ContinuousLaw(self.variance_of_steps, self.laplace_scale)
+
+
+@pytest.mark.parametrize(
+    ("law", "laplace"),
+    [
+        (DiscreteLaplace(Fraction(3)), True),
+        (best_staircase(3, Fraction(2)), True),
+        (ForeignLaw(18.0, 3.0), True),
+        (DiscreteGaussian(Fraction(18)), False),
+        (ForeignLaw(18.0, None), False),
+    ],
+    ids=["Laplace", "staircase", "foreign, heavy", "Gaussian", "foreign, light"],
+)
+def test_a_law_says_itself_how_heavy_its_tails_are(law: Any, laplace: bool) -> None:
+    """By the name of its class a staircase, or a law registered from outside, had the intervals of Gaussian noise."""
+    compiled = compile_moments(question("a b"), DOMAIN)
+    estimate = Noisy(tuple(range(1, compiled.cells + 1)), Fraction(1), law)
+    (moments,) = moments_of(estimate, compiled, Frame((0, 0), (4096, 4096), Fraction(5)))
+    assert moments.laplace is laplace
+    assert moments.variance == pytest.approx(law.variance())
 
 
 @pytest.mark.deep

@@ -314,7 +314,8 @@ class NoisyMoments:
     """The matrix of moments of 1, the standardised numbers and the indicators of all declared values, in this order.
 
     `matrix` (d, d) is symmetric. `vector` are the released moments in rows, which have independent noise of variance
-    `variance` each; `places` says by rows (cell, row, column, weight) which entries of the matrix each of them is in.
+    `variance` each, with the tails of a Laplace law if `laplace`; `places` says by rows (cell, row, column, weight) which
+    entries of the matrix each of them is in.
     """
 
     compiled: CompiledMoments
@@ -419,7 +420,7 @@ def moments_of(estimate: Any, compiled: CompiledMoments, frame: Frame) -> list[N
     unit = float(estimate.unit)
     steps = np.array([float(step) for step in estimate.steps]) * unit
     variance = float(estimate.law.variance()) * unit**2
-    laplace = "Laplace" in type(estimate.law).__name__
+    laplace = estimate.law.continuous().laplace_scale is not None
     return [NoisyMoments(compiled, frame, part, variance, laplace) for part in np.split(steps, compiled.halves)]
 
 
