@@ -514,15 +514,18 @@ def _choose_by_counts(
         )
     part = loss.epsilon * share
     delta = loss.delta
-    selectors: list[KeySelector] = [TruncatedThreshold(moved, part, delta), LaplaceThreshold(moved, part, delta, new)]
-    if not counts and expected_steps(part / moved, delta / moved) <= MOST_STEPS:
-        selectors.insert(0, PartitionSelection(moved, part, delta))
     whole = share == 1
+    # A truncated or a Laplace threshold takes all of delta, a Gaussian one leaves half.
+    left: Loss = loss if whole else PureDP(loss.epsilon - part)
+    offers: list[tuple[KeySelector, Loss]] = [
+        (TruncatedThreshold(moved, part, delta), left),
+        (LaplaceThreshold(moved, part, delta, new), left),
+    ]
+    if not counts and expected_steps(part / moved, delta / moved) <= MOST_STEPS:
+        offers.insert(0, (PartitionSelection(moved, part, delta), left))
     if delta >= _LEAST:
         spent = delta if whole else delta / 2
-        selectors.append(gaussian_threshold_for_pair(keys=moved, epsilon=part, delta=spent, new=new))
-    selections = [KeySelection(selector, min_units) for selector in selectors]
-    best = min(selections, key=lambda one: (one.units_to_show(0.5), one.units_to_show(0.95)))
-    if isinstance(best.selector, GaussianThreshold) and not whole:
-        return best, ApproxDP(loss.epsilon - part, delta / 2)
-    return best, PureDP(loss.epsilon - part) if not whole else loss
+        gaussian = gaussian_threshold_for_pair(keys=moved, epsilon=part, delta=spent, new=new)
+        offers.append((gaussian, loss if whole else ApproxDP(loss.epsilon - part, delta - spent)))
+    selections = [(KeySelection(selector, min_units), rest) for selector, rest in offers]
+    return min(selections, key=lambda offer: (offer[0].units_to_show(0.5), offer[0].units_to_show(0.95)))
