@@ -208,5 +208,7 @@ def test_a_report_of_every_kind(run: Run) -> None:
     assert private.code == 0, private.err
     against = run("synth", "report", "m.model", "--against", "people.parquet", "--non-private", "-o", "n.html")
     assert against.code == 0, against.err
-    assert Path("p.html").read_text().count("<img") == 3  # distances, correlations, the model
-    assert Path("n.html").read_text().count("<img") == 2 + 6  # distances, correlations, six columns
+    # distances, correlations of ranks and of values, three columns of numbers, six pairs
+    compared = 1 + 2 + 3 + 6
+    assert Path("p.html").read_text().count("<img") == compared + 1  # the model
+    assert Path("n.html").read_text().count("<img") == compared + 6  # six columns beside the original
