@@ -44,6 +44,9 @@ _MOMENT = 2.0 / math.pi
 _CORRELATIONS = np.array([0.0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98])
 _DISTANCES = np.array([0.0, 0.129, 0.276, 0.364, 0.462, 0.578, 0.734, 0.967, 1.163, 1.288])
 
+# No rows are all out of place, as far as a noisy score tells.
+_FARTHEST = 1.95
+
 # The share of the rows by which a field must pass what a pair's score allows, before the pair is restrained.
 _OVERREACHING = 0.01
 
@@ -77,15 +80,37 @@ def score_pairs(
 
 
 def measure_pairs(
-    session: FitSession, compressed: CompressedMarginals, pairs: Sequence[Columns], share: Fraction, known: Measured
+    session: FitSession,
+    compressed: CompressedMarginals,
+    pairs: Sequence[Columns],
+    share: Fraction,
+    known: Measured,
+    distances: Sequence[float] = (),
 ) -> Measured:
-    """Return noisy tables of the pairs, or of more columns, with more of the share for those with more cells above the noise."""
+    """Return noisy tables of the pairs, or of more columns, with more of the share for those with more cells above the noise.
+
+    `distances` are those from independence, as scored, one a pair, where they are known: rows of a far pair lie in few cells.
+    """
     each = session.variance(share)
     floor = _MEAN * math.sqrt(each * max(len(pairs), 1))
-    cells = [float((compressed.independent(p) > floor).sum()) for p in pairs]
+    apart = distances or [0.0] * len(pairs)
+    cells = [_cells_above(compressed.independent(p), floor, d) for p, d in zip(pairs, apart, strict=True)]
     weights = allocation(cells, [1.0 / known[p].variance if p in known else 0.0 for p in pairs], 1.0 / each)
     tables = session.measure_weighted([compressed.table(p) for p in pairs], share, weights)
     return {pairs[i]: counts for i, counts in tables.items()}
+
+
+def _cells_above(means: Floats, floor: float, score: float) -> float:
+    """Return how many cells of a pair of this score are expected to pass the floor.
+
+    By their means, or, where that is more, as many as hold the rows of columns that follow each other (`few_cells`): of two
+    columns of 300 values no mean may pass.
+    """
+    above = float((means > floor).sum())
+    if (few := few_cells(means, score)) is None:
+        return above
+    share, away = few
+    return max(above, (1.0 - share / 2.0) * float(np.exp(-floor / away[away > floor / 30.0]).sum()))
 
 
 def score_ranges(
@@ -293,7 +318,8 @@ def expected_gains(
     A cell's distance from the model is taken to be exponential with mean r m, r = distance / rows and m the model's cell;
     what exceeds the noise .8 s is kept: the sum of r m exp(-.8 s / (r m)). Of two columns with an order (`rising`) most of
     the distance d may be one number, how much they rise together: a correlation r = d / ((2 / pi) rows), whose noise is about
-    s sqrt(cells) / rows, so it hides only where (2 / pi) s sqrt(cells) is as large as d.
+    s sqrt(cells) / rows, so it hides only where (2 / pi) s sqrt(cells) is as large as d. Columns that follow each other have
+    their rows in `few_cells`, which noise hides less.
     """
     gains = np.zeros(len(distances))
     for i, (distance, cells) in enumerate(zip(distances, means, strict=True)):
@@ -302,11 +328,30 @@ def expected_gains(
         spread = cells * (distance / rows)
         live = spread[spread > _MEAN * deviation / 30.0]
         gains[i] = float((live * np.exp(-_MEAN * deviation / live)).sum())
+        if (few := few_cells(cells, distance)) is not None:
+            share, away = few
+            seen = away > _MEAN * deviation / 30.0
+            gains[i] = max(gains[i], share * float((cells[seen] * np.exp(-_MEAN * deviation / away[seen])).sum()))
         if rising is not None and rising[i]:
             moment = _RISING * distance
             noise = _MEAN * _MOMENT * deviation * math.sqrt(cells.size)
             gains[i] = max(gains[i], moment * math.exp(-noise / moment))
     return gains
+
+
+def few_cells(means: Floats, score: float) -> tuple[float, Floats] | None:
+    """Return the distance of columns that follow each other, in shares of the rows, and how far their cells lie above `means`.
+
+    None of columns that lie no farther apart than all rows. What sampling adds to a distance of its own adds up in squares
+    (`score_ranges`): where most cells have no row it hides half of it. A distance of t rows leaves 2 - t of the rows in
+    place, so the rows that moved lie in cells that had (2 - t) / 2 of all, each of which is t / (2 - t) times its mean above it.
+    """
+    rows = float(means.sum())
+    # Sampling adds two rows a row at most.
+    if score * (score + 4.0 * rows) <= rows**2:
+        return None
+    share = min(math.sqrt(score * (score + 2.0 * mean_distance(means))) / rows, _FARTHEST)
+    return (share, means * (share / (2.0 - share))) if share > 1.0 else None
 
 
 def sampling_gains(means: Sequence[Floats], deviation: float) -> Floats:

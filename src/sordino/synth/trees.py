@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -367,7 +367,7 @@ def _fit_in_two_rounds(
         predict=predict,
         by_cells=True,
     )
-    measured = measure_pairs(session, compressed, first_pairs, budget, {})
+    measured = measure_pairs(session, compressed, first_pairs, budget, {}, [first[p] for p in first_pairs])
     inside, cliques = grow_clique(first_pairs, compressed.sizes, cap=min(_SMALL, large))
     potentials: dict[tuple[int, ...], Floats] = {}
     field = fit_field(compressed, measured, cliques, sweeps=_AUTO_SWEEPS, potentials=potentials)
@@ -384,12 +384,32 @@ def _fit_in_two_rounds(
     )
     inside = list(dict.fromkeys([*inside, *edges_of(triples)]))
     wanted = _choose_again(session, compressed, again, first, first_pairs, inside, large, predict)
-    held = grow_clique(wanted, compressed.sizes, cap=large, start=inside)[0]
-    more = measure_pairs(session, compressed, [*wanted, *triples], session.share(_MEASURE_MORE), measured)
-    edges = list(dict.fromkeys([*inside, *held]))
+    edges = _edges_of_cliques(wanted, triples, inside, first, compressed, large)
+    far = [*(first[p] for p in wanted), *(0.0 for _ in triples)]
+    more = measure_pairs(session, compressed, [*wanted, *triples], session.share(_MEASURE_MORE), measured, far)
     return _fit_final(
         session, one_way, compressed, merge_measurements(measured, more), edges, ranges, large, potentials
     )
+
+
+def _edges_of_cliques(
+    pairs: Sequence[Pair],
+    triples: Sequence[Columns],
+    inside: Sequence[Pair],
+    distances: Mapping[Pair, float],
+    compressed: CompressedMarginals,
+    cap: float,
+) -> list[Pair]:
+    """Return the pairs that the cliques of the last fit hold: those `inside` already, and of the others what fits beside them.
+
+    Where these leave no cells for pairs that are much farther from independence, cliques are grown anew, from the farthest.
+    """
+    beside = list(dict.fromkeys([*inside, *grow_clique(pairs, compressed.sizes, cap=cap, start=inside)[0]]))
+    farthest = sorted(pairs, key=lambda p: -distances[p])
+    anew = grow_clique([*farthest, *edges_of(triples)], compressed.sizes, cap=cap)[0]
+    # A triple may have a pair that was not looked at.
+    more = sum(distances.get(p, 0.0) for p in anew) - sum(distances.get(p, 0.0) for p in beside)
+    return anew if more > _STRONG * compressed.rows else beside
 
 
 def _share_of_scores(session: FitSession, step: Step, pairs: Sequence[Pair], rows: float) -> Fraction:
