@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from core.noise.support import (
@@ -218,8 +221,8 @@ def test_a_wide_try_near_its_cut_is_settled_by_its_coin() -> None:
     variance, cut = Fraction(16), math.floor(math.exp(-5 / 32) * 2**16)
     table = discrete._gaussian_table(Fraction(4))
     lead = int(np.flatnonzero(table.guide == 1)[0])
-    for given, kept in ((cut - 1, [3]), (cut + 1, [])):
-        script = words(lead, width=16) + bytes(1) + bytes(1) + words(1 << 63) + words(given, width=16)
+    for low, kept in ((cut - 1, [3]), (cut + 1, [])):
+        script = words(lead, width=16) + bytes(1) + bytes(1) + words(1 << 63) + words(low, width=16)
         assert discrete._wide_gaussian(variance, ScriptedRng(script), 1, 1).tolist() == kept
 
 
@@ -371,3 +374,35 @@ def test_every_scale_is_drawn_in_every_size(bits: int, odd: int, size: int | Non
         assert len(values) == (1 if size is None else size)
         assert all(type(x) is int and abs(x) < 60 * scale + 60 for x in values)
         assert bits < 30 or any(abs(x) > scale >> 12 for x in values)
+
+
+ANY_VARIANCE = st.builds(Fraction, st.integers(1, 10**40), st.integers(1, 10**12)) | st.builds(
+    Fraction, st.integers(1, 400)
+)
+
+
+@given(ANY_VARIANCE, st.integers(0, 200), st.randoms(use_true_random=False))
+def test_the_exponent_of_a_draw_is_exact_for_every_proposal(variance: Fraction, bits: int, random: Any) -> None:
+    """Also for those that are proposed once in e^2000 draws: as by the rule, (m - variance / t)^2 / (2 variance)."""
+    plan = discrete._gaussian_plan(variance)
+    t = math.isqrt(int(variance)) + 1
+    for m in (0, 1, random.getrandbits(bits + 1), (1 << bits) - 1, 1 << bits):
+        raised = m + int(plan.short_lift) + plan.long_lift
+        gamma = Fraction(discrete._raise_gamma(plan, raised), plan.denominator) - 256
+        assert gamma == (m - variance / t) ** 2 / (2 * variance)
+
+
+@given(ANY_VARIANCE)
+def test_no_step_to_the_exponent_borrows_or_carries_by_the_proposal(variance: Fraction) -> None:
+    """Sums of products of positive numbers, whose last digit is 1 where it is multiplied by m: nothing is carried out of it."""
+    plan = discrete._gaussian_plan(variance)
+    lift = int(plan.short_lift) + plan.long_lift
+    lengths = set()
+    # No proposal of 0 is ever seen where numbers are wide.
+    for m in (1, 2, lift >> 9):
+        inner = plan.square * (m + lift) + plan.linear
+        assert min(plan.square, plan.linear, plan.base) > 0
+        assert inner >> plan.mask.bit_length() == 1
+        lengths.add(tuple(-(-x.bit_length() // discrete._DIGIT_BITS) for x in (inner, inner * (m + lift))))
+    assert plan.mask.bit_length() % discrete._DIGIT_BITS == 0
+    assert len(lengths) == 1
