@@ -214,7 +214,7 @@ def test_the_keyboard_alone_fits_a_model_and_makes_a_token(browser: Any, rich: t
             page.keyboard.press("Tab")
         raise AssertionError(f"no Tab reaches {words}")
 
-    for words in ("Synthetic tables", "of people"):
+    for words in ("Models", "Synthetic rows of people"):
         reach(words)
         page.keyboard.press("Enter")
     reach("sex", "checkbox")

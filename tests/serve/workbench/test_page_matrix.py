@@ -11,10 +11,12 @@ from fastapi._compat import ModelField
 from fastapi.routing import APIRoute
 
 from collecting import store_reports, task_of
+from places import ROOT
 from serving import served
 from sordino.serve.server.access import ACCESS, Role
 from sordino.serve.server.http_service import COLLECTIONS, DESK, MODELS_AND_JOBS, QUESTIONS
 from sordino.serve.workbench.local_door import open_door
+from sordino.serve.workbench.page_route import _NAVIGATION
 from sordino.serve.workbench.workbench_app import PAGE_ROUTERS, workbench_app
 from visiting import PASSWORD, Person, person_of, wait_for
 
@@ -248,3 +250,12 @@ def routes_with_numbers(routes: Iterable[object]) -> list[APIRoute]:
 
 def is_whole(field: ModelField) -> bool:
     return int in (field.field_info.annotation, *get_args(field.field_info.annotation))
+
+
+def test_the_manual_names_each_page_as_its_link_does() -> None:
+    """It said "Synthetic tables" of the page whose link had become "Models"."""
+    manual = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    section = manual.partition("## The workbench, in a browser")[2].partition("## Python")[0]
+    # Tasks are a class's own.
+    names = {name for path, name, _ in _NAVIGATION if path != "/tasks"}
+    assert names <= set(re.findall(r"\*\*(.+?)\*\*", section))
