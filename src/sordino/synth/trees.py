@@ -133,8 +133,11 @@ def _fit_tree(
     compressed = one_way.compress(pair_deviation=session.pair_deviation(columns))
     pairs = list(itertools.combinations(range(len(compressed.columns)), 2))
     scores, _ = score_independence(session, compressed, pairs, session.share(select))
-    tree = choose(dict(zip(pairs, scores.tolist(), strict=True)), compressed.sizes)
-    measured = measure_pairs(session, compressed, tree, session.share(measure_two_way), {})
+    distances = dict(zip(pairs, scores.tolist(), strict=True))
+    tree = choose(distances, compressed.sizes)
+    measured = measure_pairs(
+        session, compressed, tree, session.share(measure_two_way), {}, [distances[p] for p in tree]
+    )
     cliques = _maximal_cliques(tree, compressed.sizes)
     field = fit_field(compressed, measured, cliques, sweeps=_TREE_SWEEPS, potentials={})
     return FittedModel(one_way, compressed, field, measured, tier)
@@ -337,7 +340,7 @@ def fit_adaptive(
         triples = _fitting(
             choose_triples(session, compressed, None, first, len(first_pairs)), compressed, first_pairs, large
         )
-        return _fit_in_one_round(session, one_way, compressed, first_pairs, triples, part, ranges, large)
+        return _fit_in_one_round(session, one_way, compressed, first, first_pairs, triples, part, ranges, large)
     return _fit_in_two_rounds(session, one_way, compressed, first, ranges, large, predict)
 
 
@@ -557,6 +560,7 @@ def _fit_in_one_round(
     session: FitSession,
     one_way: OneWayMarginals,
     compressed: CompressedMarginals,
+    distances: Mapping[Pair, float],
     pairs: Sequence[Pair],
     triples: Sequence[Columns],
     part: Fraction,
@@ -569,12 +573,12 @@ def _fit_in_one_round(
     if not pairs and not triples:
         return independent_model(one_way, "independent columns: no pair shows above the noise")
     compressed = one_way.compress(compressed.codes)
+    far = [*(distances[p] for p in pairs), *(0.0 for _ in triples)]
+    measured = measure_pairs(session, compressed, [*pairs, *triples], session.left, {}, far)
     if triples:
-        measured = measure_pairs(session, compressed, [*pairs, *triples], session.left, {})
         return _fit_final(
             session, one_way, compressed, measured, [*pairs, *edges_of(triples)], ranges if pairs else {}, cap
         )
-    measured = measure_pairs(session, compressed, pairs, session.left, {})
     compressed = sharpen_counts(compressed, measured)
     held = grow_clique(pairs, compressed.sizes, cap=_SMALL)[0]
     field = _fit_restrained(session, compressed, measured, held, ranges, _LARGE, {})
