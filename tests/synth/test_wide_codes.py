@@ -12,7 +12,7 @@ import sordino as sd
 from sordino import synth
 from sordino.synth import one_way_marginals, trees
 from sordino.synth.one_way_marginals import compress_domain, most_codes
-from sordino.synth.pair_selection import few_cells
+from sordino.synth.pair_selection import expected_gains, few_cells
 from sordino.synth.pair_selection import mean_distance as least_distance
 from synth.support import Source, mean_distance
 
@@ -107,6 +107,11 @@ def test_rows_of_columns_that_follow_each_other_lie_in_few_cells(rows: int, widt
     assert np.median(away) == pytest.approx(float((drawn - means)[band].mean()), rel=0.35)
     assert few_cells(means, 0.0) is None
     assert few_cells(means, 0.4 * drawn.sum()) is None
+
+
+def test_a_table_of_no_rows_has_no_gain_and_no_error() -> None:
+    """A noisy score may be of any size: no row, and no lack of rows, may make a fit fail after its charge."""
+    assert expected_gains([5.0], [np.zeros((4, 4))], 1.0, 2.0).tolist() == [0.0]
 
 
 def test_cliques_hold_the_farthest_pairs_where_the_first_leave_them_no_cells() -> None:

@@ -346,7 +346,7 @@ def few_cells(means: Floats, score: float) -> tuple[float, Floats] | None:
     (`score_ranges`): where most cells have no row it hides half of it. A distance of t rows leaves 2 - t of the rows in
     place, so the rows that moved lie in cells that had (2 - t) / 2 of all, each of which is t / (2 - t) times its mean above it.
     """
-    rows = float(means.sum())
+    rows = max(float(means.sum()), 1e-9)
     # Sampling adds two rows a row at most.
     if score * (score + 4.0 * rows) <= rows**2:
         return None
